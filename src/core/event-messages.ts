@@ -1,4 +1,5 @@
 import type { RenewalPeriod } from "./period.ts";
+import type { BlockOrigin, StoredBlockState } from "./pricing/blocks.ts";
 import type { Override } from "./pricing/overrides.ts";
 
 /** A message of the public channel, in its wire format. Source: specification, event channel. */
@@ -38,6 +39,16 @@ export interface BillingCause {
 
 /** How a trial ended. */
 export type TrialOutcome = "converted" | "ended" | "blocked" | "novated" | "removed";
+
+interface BlockDetails {
+  contractId: string;
+  userId: string;
+  blockId: string;
+  serviceName: string;
+  limitName: string;
+  origin: BlockOrigin;
+  amount: number;
+}
 
 /** Events about one end user. Sent only to streams and webhooks of the organization, never to the public channel. */
 export type PrivateEvent =
@@ -129,6 +140,16 @@ export type PrivateEvent =
       details: { contractId: string; userId: string; until: string; outcome: TrialOutcome; why?: string };
     }
   | {
+      code: "BLOCK_GRANTED";
+      /** `from` and `expiresAt` are ISO 8601; `expiresAt` is null for a block that never ends. */
+      details: BlockDetails & { from: string; expiresAt: string | null; reason: string };
+    }
+  | {
+      code: "BLOCK_ENDED";
+      /** `remaining` was not used. */
+      details: BlockDetails & { state: Exclude<StoredBlockState, "open">; used: number; remaining: number };
+    }
+  | {
       code: "CONTRACT_UPDATED";
       /** `changed` lists the properties that differ, in the order of {@link ContractFacts}. */
       details: {
@@ -179,6 +200,8 @@ export const EVENT_CODES = [
   "CHANGE_BLOCKED",
   "TRIAL_ENDING",
   "TRIAL_ENDED",
+  "BLOCK_GRANTED",
+  "BLOCK_ENDED",
 ] as const satisfies readonly RecordedEvent["code"][];
 
 const publicCodes: ReadonlySet<string> = new Set(PUBLIC_EVENT_CODES);

@@ -26,3 +26,27 @@ export function wholeStepOf(step: number): number {
   }
   return 1;
 }
+
+/** Returns a number as whole digits times a power of ten. */
+function decimalOf(value: number): { digits: bigint; exponent: number } {
+  const [mantissa = "0", exponent = "0"] = value.toExponential().split("e");
+  const [whole = "0", fraction = ""] = mantissa.split(".");
+  return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length };
+}
+
+/**
+ * Sums products of finite numbers in exact decimals, and rounds once, to the nearest number. 0.1 × 3 is 0.3, and ten times
+ * 0.1 is 1.
+ */
+export function sumOfProducts(products: readonly (readonly [number, number])[]): number {
+  const parts = products.map(([a, b]) => {
+    const [one, other] = [decimalOf(a), decimalOf(b)];
+    return { digits: one.digits * other.digits, exponent: one.exponent + other.exponent };
+  });
+  const lowest = Math.min(0, ...parts.map(({ exponent }) => exponent));
+  const digits = parts.reduce((sum, part) => sum + part.digits * 10n ** BigInt(part.exponent - lowest), 0n);
+  return Number(`${digits}e${lowest}`);
+}
+
+/** Sums finite numbers in exact decimals. */
+export const total = (values: readonly number[]): number => sumOfProducts(values.map((value) => [value, 1]));

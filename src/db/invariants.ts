@@ -41,7 +41,8 @@ const rollUpInvariant = (table: "hours" | "days"): Invariant => {
 };
 
 /**
- * Every balance equals the sum of its ledger rows, and what is held of it the sum of open holds. Its share of the limit is current.
+ * Every balance equals the sum of its ledger rows, and what is held of it the sum of open holds. What was used of a block equals the
+ * sum of its draws. The share of each limit is current.
  * Rows without a foreign key are of their contract's organization.
  */
 export const LEDGER_INVARIANTS: readonly Invariant[] = [
@@ -122,6 +123,29 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
   },
   rollUpInvariant("hours"),
   rollUpInvariant("days"),
+  {
+    rule: "what was used of each block equals the sum of its draws, and what it had left at its period's start follows from them",
+    violations: `
+      select b.contract_id, b.service_id, b.limit_name, concat_ws(' ', b.used, b.period_left) as consumed,
+        concat_ws(' ', coalesce(d.amount, 0), b.amount - coalesce(d.of_periods, 0)) as moved
+      from contract_blocks b
+      left join (
+        select block_id, sum(amount) as amount, sum(amount) filter (where kind = 'period') as of_periods
+        from block_draws group by block_id
+      ) d on d.block_id = b.id
+      where b.used <> coalesce(d.amount, 0)
+        or (b.settled_at is null and b.period_left <> b.amount - coalesce(d.of_periods, 0))`,
+  },
+  {
+    rule: "each block and draw is of a contract, and of its organization",
+    violations: `
+      select r.contract_id, '' as service_id, '' as limit_name, c.organization_id as consumed, r.organization_id as moved
+      from (
+        select contract_id, organization_id from contract_blocks
+        union all select contract_id, organization_id from block_draws
+      ) r left join contracts c on c.id = r.contract_id
+      where r.organization_id is distinct from c.organization_id`,
+  },
 ];
 
 /**

@@ -21,6 +21,7 @@ import { documentationRoutes, type ReadAsset } from "./routes/documentation.ts";
 import { featureRoutes } from "./routes/features.ts";
 import { ofrepFailure, ofrepRoutes } from "./routes/ofrep.ts";
 import { gateRoutes } from "./routes/gate.ts";
+import { contractBlockRoutes, organizationBlockRoutes } from "./routes/blocks.ts";
 import { contractHoldRoutes, holdRoutes } from "./routes/holds.ts";
 import { featureLeaseRoutes, leaseRoutes } from "./routes/leases.ts";
 import { type Health, healthRoutes } from "./routes/health.ts";
@@ -192,6 +193,8 @@ export function createApp(options: {
   mountTwice("/overrides", overrideRoutes);
   mountTwice("/contracts", contractScheduledRoutes);
   mountTwice("/contracts", contractHoldRoutes);
+  mountTwice("/contracts", contractBlockRoutes);
+  mount(`${IN_ORGANIZATION}/blocks`, organizationBlockRoutes);
   mount("/holds", holdRoutes);
   mountTwice("/scheduled", scheduledRoutes);
   mount("/features", featureRoutes);

@@ -38,6 +38,8 @@ export const AUDIT_ACTIONS = [
   "contract.delete",
   "override.set",
   "override.remove",
+  "block.grant",
+  "block.revoke",
   "schedule.create",
   "schedule.rewrite",
   "schedule.cancel",

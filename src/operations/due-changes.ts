@@ -5,7 +5,7 @@ import { recordStates } from "../db/queries/contract-states.ts";
 import { viewSubscriptions } from "../db/queries/contract-view.ts";
 import { appendHistory, replaceSubscriptions, restartBilling } from "../db/queries/contracts.ts";
 import type { SubscribedService } from "../db/queries/contract-levels.ts";
-import { hasDueHold } from "../db/queries/holds.ts";
+import { hasDueEnd } from "../db/queries/holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import {
   changeEvent,
@@ -36,7 +36,7 @@ import { type LockedServices, resolveSubscription, type Subscription } from "./s
 const BATCH = 200;
 
 /**
- * Applies scheduled changes and writes the ends of holds that are due, of the matching contracts. Default: all contracts of
+ * Applies scheduled changes and writes the ends of holds and blocks that are due, of the matching contracts. Default: all contracts of
  * the instance. Call it before an operation on contracts begins its transaction. Costs one query on two partial indexes if
  * nothing is due.
  */
@@ -113,7 +113,7 @@ async function findKindsDue(ctx: Context, where: SQL | undefined): Promise<{ cha
   const now = ctx.resources.now();
   const isAny = (condition: SQL) => sql`exists (select from ${contracts} where ${and(condition, where)})`;
   const [row] = await ctx.db.execute<{ changes: boolean; holds: boolean }>(
-    sql`select ${isAny(isDueAt(now))} as changes, ${isAny(hasDueHold(now))} as holds`,
+    sql`select ${isAny(isDueAt(now))} as changes, ${isAny(hasDueEnd(now))} as holds`,
   );
   return row ?? { changes: false, holds: false };
 }

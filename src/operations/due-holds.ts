@@ -1,5 +1,4 @@
 import type { SQL } from "drizzle-orm";
-import type { Evaluation } from "../core/pricing/evaluate.ts";
 import {
   type ContractSnapshot,
   type EndUserName,
@@ -7,74 +6,53 @@ import {
   loadSnapshot,
   type SeenLevel,
 } from "../db/queries/contract-snapshots.ts";
-import { applyDue, findDueHolders } from "../db/queries/holds.ts";
+import { findBlockHolders } from "../db/queries/blocks.ts";
+import { applyDue, type CountedEnd, findDueHolders } from "../db/queries/holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import { contracts } from "../db/schema.ts";
 import { findDueLevels, lockContract, sameLevel } from "../db/queries/usage.ts";
 import { rememberRaised } from "../db/queries/usage-alerts.ts";
 import { type Context, newId, transaction } from "./context.ts";
-import { Failure } from "./errors.ts";
-import { evaluationOf } from "./evaluations.ts";
+import { BlockBook } from "./due-blocks.ts";
+import { evaluationIfAny, grantedLimit } from "./evaluations.ts";
 import { usageEvents, withRaised } from "./usage-events.ts";
 
 /*
- * Writes the ends of holds that nobody ended. Whoever relies on an expiry writes it first; the sweep of an event server
+ * Writes the ends of holds that nobody ended, and of blocks. Whoever relies on an expiry writes it first; the sweep of an event server
  * writes the others. Source: contract usage-records §3.4.
  */
 
 /** Contracts that one query of the sweep finds. */
 const BATCH = 200;
 
-/** Returns what the contract grants of a limit now; undefined for none. */
-export function grantedLimit(
-  { services }: Pick<ContractSnapshot, "services">,
-  evaluation: Evaluation | undefined,
-  { serviceId, limitName }: { serviceId: string; limitName: string },
-): number | boolean | undefined {
-  const key = services.find((service) => service.serviceId === serviceId)?.key;
-  return evaluation?.services.find(({ serviceName }) => serviceName === key)?.grant.usageLimits.get(limitName);
-}
-
-/** Evaluation of a contract that may be one that cannot be evaluated; undefined then. */
-export async function evaluationIfAny(
-  ctx: Context,
-  contract: ContractSnapshot,
-  now: Date,
-): Promise<Evaluation | undefined> {
-  try {
-    return await evaluationOf(ctx, contract, now);
-  } catch (error) {
-    if (error instanceof Failure) return undefined;
-    throw error;
-  }
-}
-
 /**
- * Writes what is due of a locked contract: expiries of holds and renewals of balances. Records the events of what expiries
- * counted, and returns the levels.
+ * Writes what is due of a locked contract: ends of holds and blocks, and renewals of balances. Records the events, and returns
+ * the contract as it is then.
  */
 export async function applyDueOf(
   ctx: Context,
   contract: ContractSnapshot,
   name: EndUserName,
   now: Date,
-): Promise<SeenLevel[]> {
-  const { levels, events } = await writeDue(ctx, contract, name, now);
+): Promise<ContractSnapshot> {
+  const { contract: current, events } = await writeDue(ctx, contract, name, now);
   await recordEvents(ctx.db, events);
-  return levels;
+  return current;
 }
 
-/** Writes what is due of a locked contract. Returns its levels and the events to record. */
+/** Writes what is due of a locked contract. Returns it as it is then, and the events to record. */
 async function writeDue(
   ctx: Context,
-  contract: ContractSnapshot,
-  { organizationId, userId }: EndUserName,
+  before: ContractSnapshot,
+  name: EndUserName,
   now: Date,
-): Promise<{ levels: SeenLevel[]; events: Addressed[] }> {
-  const { contractId } = contract;
-  const { levels, counted } = await applyDue(ctx.db, contractId, contract.levels, { operationId: newId(now), now });
-  if (counted.length === 0) return { levels, events: [] };
+): Promise<{ contract: ContractSnapshot; events: Addressed[] }> {
+  const { organizationId, userId } = name;
+  const { levels, counted, blockEvents } = await writeDueMoments(ctx, before, name, now);
+  const changed = blockEvents === undefined ? undefined : await loadSnapshot(ctx.db, organizationId, userId);
+  const contract = { ...(changed ?? before), levels };
+  if (counted.length === 0) return { contract, events: blockEvents ?? [] };
   const evaluation = await evaluationIfAny(ctx, contract, now);
   const changes = counted.map(({ level, after }) => ({
     level,
@@ -87,22 +65,87 @@ async function writeDue(
   const current = raised.filter(({ level }) => levels.some((one) => sameLevel(one, level) && isSamePeriod(one, level)));
   await rememberRaised(ctx.db, current);
   return {
-    levels: levels.map((level) => withRaised(level, current)),
-    events: events.map((event) => ({ organizationId, event })),
+    contract: { ...contract, levels: levels.map((level) => withRaised(level, current)) },
+    events: [...events.map((event) => ({ organizationId, event })), ...(blockEvents ?? [])],
   };
+}
+
+/**
+ * Writes what is due in the order of its moments; in the same millisecond holds end first, then blocks, then periods. The
+ * events of blocks are undefined if no block changes.
+ */
+async function writeDueMoments(
+  ctx: Context,
+  contract: ContractSnapshot,
+  name: EndUserName,
+  now: Date,
+): Promise<{ levels: SeenLevel[]; counted: CountedEnd<SeenLevel>[]; blockEvents: Addressed[] | undefined }> {
+  const { contractId } = contract;
+  const operationId = newId(now);
+  if (contract.blocks.length === 0) {
+    return { ...(await applyDue(ctx.db, contractId, contract.levels, { operationId, now })), blockEvents: undefined };
+  }
+  const book = await BlockBook.open(ctx, contract, name);
+  const beforeRenewal = async (due: readonly SeenLevel[]) => {
+    for (const level of due) {
+      const at = level.resetAt ?? now;
+      await book.closePeriod(level, { at, startsAt: new Date(at.getTime() + 1) });
+    }
+  };
+  let levels = contract.levels;
+  const counted: CountedEnd<SeenLevel>[] = [];
+  for (const moment of [...book.endsUntil(now), now]) {
+    const applied = await applyDue(ctx.db, contractId, levels, { operationId, now: moment, beforeRenewal });
+    levels = applied.levels;
+    counted.push(...applied.counted);
+    await book.expire(levels, moment);
+  }
+  book.endSpent(now);
+  return { levels, counted, blockEvents: await book.write(now) };
+}
+
+/**
+ * Writes what is due of locked contracts that have blocks. Also writes the current draw of each block, because the change
+ * that follows may end its level. Returns the events.
+ */
+export async function stageBlocksOf(ctx: Context, contractIds: readonly string[], now: Date): Promise<Addressed[]> {
+  const events: Addressed[] = [];
+  for (const name of await findBlockHolders(ctx.db, contractIds)) {
+    const contract = await loadSnapshot(ctx.db, name.organizationId, name.userId);
+    if (contract === undefined) continue;
+    const due = await writeDue(ctx, contract, name, now);
+    const book = await BlockBook.open(ctx, due.contract, name);
+    await book.stage(due.contract.levels, now);
+    events.push(...due.events, ...((await book.write(now)) ?? []));
+  }
+  return events;
+}
+
+/** Ends the running period of these levels of a locked contract now, because they are reset. Returns the events. */
+export async function closeBlockPeriods(
+  ctx: Context,
+  name: EndUserName,
+  levels: readonly Level[],
+  now: Date,
+): Promise<Addressed[]> {
+  const contract = await loadSnapshot(ctx.db, name.organizationId, name.userId);
+  if (contract === undefined || contract.blocks.length === 0) return [];
+  const book = await BlockBook.open(ctx, contract, name);
+  for (const level of levels) await book.closePeriod(level, { at: now, startsAt: now });
+  return (await book.write(now)) ?? [];
 }
 
 const isSamePeriod = (one: Level, other: Level): boolean => one.resetAt?.getTime() === other.resetAt?.getTime();
 
 /**
- * Writes what is due of those of these locked contracts that have a hold that is due. Call it before a change of levels,
+ * Writes what is due of those of these locked contracts that have blocks, or a hold that is due. Call it before a change of levels,
  * while the contracts still have the limits that their holds counted against. Returns the events, which must be recorded
  * last in the transaction.
  */
 export async function expireHoldsOf(ctx: Context, contractIds: readonly string[], now: Date): Promise<Addressed[]> {
   if (contractIds.length === 0) return [];
   const where = isAnyOf(contracts.id, contractIds);
-  const events: Addressed[] = [];
+  const events = await stageBlocksOf(ctx, contractIds, now);
   for (const name of await findDueHolders(ctx.db, now, { where, limit: contractIds.length })) {
     const contract = await loadSnapshot(ctx.db, name.organizationId, name.userId);
     if (contract !== undefined) events.push(...(await writeDue(ctx, contract, name, now)).events);
@@ -111,7 +154,7 @@ export async function expireHoldsOf(ctx: Context, contractIds: readonly string[]
 }
 
 /**
- * Writes the ends of holds that are due, of the matching contracts; of all without a condition. Each contract has its own
+ * Writes the ends of holds and blocks that are due, of the matching contracts; of all without a condition. Each contract has its own
  * transaction. Returns their number. Safe to run in several processes at once. Costs one query on a partial index if
  * nothing is due.
  */

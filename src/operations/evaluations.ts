@@ -1,9 +1,15 @@
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import { findPlan } from "../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation } from "../core/pricing/evaluate.ts";
+import { addedBy, withBlocks } from "../core/pricing/blocks.ts";
 import { holdsAt, withOverrides } from "../core/pricing/overrides.ts";
 import { grant } from "../core/pricing/subscription.ts";
-import type { ContractSnapshot, SnapshotOverride } from "../db/queries/contract-snapshots.ts";
+import {
+  type ContractSnapshot,
+  NO_BLOCKS,
+  type SnapshotBlock,
+  type SnapshotOverride,
+} from "../db/queries/contract-snapshots.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 import { compiledPricings } from "./subscriptions.ts";
@@ -55,8 +61,82 @@ function holdingAt(contract: ContractSnapshot, at: Date): Holding {
   return holding;
 }
 
+/** Amounts that blocks add to the limits of a contract during a span of time. */
+interface Extras {
+  readonly from: number;
+  readonly until: number;
+  readonly added: readonly { readonly serviceId: string; readonly limitName: string; readonly amount: number }[];
+}
+
+/** The last span of each list of blocks, which is immutable. */
+const extras = new WeakMap<readonly SnapshotBlock[], Extras>();
+
+/** Returns what the blocks of a contract add at that moment. */
+function extrasAt(blocks: readonly SnapshotBlock[], at: Date): Extras {
+  const known = extras.get(blocks);
+  const moment = at.getTime();
+  if (known !== undefined && known.from <= moment && moment < known.until) return known;
+  const boundaries = blocks.flatMap(({ from, expiresAt }) => [from.getTime(), expiresAt?.getTime() ?? Infinity]);
+  const levels = new Map<string, SnapshotBlock[]>();
+  for (const block of blocks) {
+    const key = JSON.stringify([block.serviceId, block.limitName]);
+    levels.set(key, [...(levels.get(key) ?? []), block]);
+  }
+  const found = {
+    from: Math.max(-Infinity, ...boundaries.filter((boundary) => boundary <= moment)),
+    until: Math.min(Infinity, ...boundaries.filter((boundary) => boundary > moment)),
+    added: [...levels.values()].flatMap(([first, ...others]) => {
+      if (first === undefined) return [];
+      const amount = addedBy([first, ...others], at);
+      return amount === 0 ? [] : [{ serviceId: first.serviceId, limitName: first.limitName, amount }];
+    }),
+  };
+  extras.set(blocks, found);
+  return found;
+}
+
+/** Returns the blocks of one level. */
+export const blocksOf = <B extends SnapshotBlock>(
+  blocks: readonly B[],
+  { serviceId, limitName }: { serviceId: string; limitName: string },
+): B[] => blocks.filter((block) => block.serviceId === serviceId && block.limitName === limitName);
+
+/** Returns the evaluation of a contract as if it had no blocks; see {@link evaluationOf}. */
+export function evaluationWithoutBlocks(
+  ctx: Pick<Context, "db" | "resources">,
+  contract: ContractSnapshot,
+  at: Date,
+): MaybePromise<Evaluation> {
+  return evaluationOf(ctx, contract.blocks.length === 0 ? contract : { ...contract, blocks: NO_BLOCKS }, at);
+}
+
+/** Returns what the contract grants of a limit in an evaluation; undefined for none. */
+export function grantedLimit(
+  { services }: Pick<ContractSnapshot, "services">,
+  evaluation: Evaluation | undefined,
+  { serviceId, limitName }: { serviceId: string; limitName: string },
+): number | boolean | undefined {
+  const key = services.find((service) => service.serviceId === serviceId)?.key;
+  return evaluation?.services.find(({ serviceName }) => serviceName === key)?.grant.usageLimits.get(limitName);
+}
+
+/** Evaluation of a contract that may be one that cannot be evaluated; undefined then. */
+export async function evaluationIfAny(
+  ctx: Pick<Context, "db" | "resources">,
+  contract: ContractSnapshot,
+  now: Date,
+): Promise<Evaluation | undefined> {
+  try {
+    return await evaluationOf(ctx, contract, now);
+  } catch (error) {
+    if (error instanceof Failure) return undefined;
+    throw error;
+  }
+}
+
 /**
- * Returns the evaluation of a contract at that moment, from the cache if possible.
+ * Returns the evaluation of a contract at that moment, from the cache if possible. What is due of its blocks must have been
+ * written.
  * @throws Failure with which every evaluation of this contract is refused.
  */
 export function evaluationOf(
@@ -65,19 +145,21 @@ export function evaluationOf(
   at: Date,
 ): MaybePromise<Evaluation> {
   const { pricingCache } = ctx.resources;
-  if (contract.overrides.length > 0) {
-    const { key, overrides } = holdingAt(contract, at);
-    return pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, overrides, key);
+  const { key, overrides } =
+    contract.overrides.length > 0 ? holdingAt(contract, at) : { key: cacheKeyOf(contract), overrides: [] };
+  if (contract.blocks.length === 0) {
+    return pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, overrides, { key, added: [] });
   }
-  const key = cacheKeyOf(contract);
-  return pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, [], key);
+  const { added } = extrasAt(contract.blocks, at);
+  const extended = added.length === 0 ? key : `${key} +${JSON.stringify(added)}`;
+  return pricingCache.evaluation(extended) ?? createEvaluation(ctx, contract, overrides, { key: extended, added });
 }
 
 async function createEvaluation(
   ctx: Pick<Context, "db" | "resources">,
   contract: ContractSnapshot,
   overrides: readonly SnapshotOverride[],
-  key: string,
+  { key, added }: Pick<Extras, "added"> & { key: string },
 ): Promise<Evaluation> {
   const disabled = contract.services.find((service) => service.disabled);
   if (disabled !== undefined) throw new Failure("notFound", `NOT FOUND: Service with name ${disabled.key}`);
@@ -102,10 +184,14 @@ async function createEvaluation(
     return {
       serviceName: service.key,
       pricing,
-      grant: withOverrides(
+      grant: withBlocks(
         pricing,
-        grant(pricing, service.plan ?? undefined, service.addOns ?? {}),
-        overrides.filter(({ serviceId }) => serviceId === service.serviceId),
+        withOverrides(
+          pricing,
+          grant(pricing, service.plan ?? undefined, service.addOns ?? {}),
+          overrides.filter(({ serviceId }) => serviceId === service.serviceId),
+        ),
+        added.filter(({ serviceId }) => serviceId === service.serviceId),
       ),
     };
   });

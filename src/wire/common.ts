@@ -33,6 +33,7 @@ export const EXAMPLE = {
   holdId: "65f0c0ffee00000000000009",
   leaseId: "65f0c0ffee00000000000010",
   connectionId: "65f0c0ffee00000000000011",
+  blockId: "65f0c0ffee00000000000012",
   createdAt: "2025-06-15T10:00:00.000Z",
   updatedAt: "2025-06-15T10:00:00.000Z",
   userKey: `usr_${"0123456789abcdef".repeat(4)}`,
@@ -59,6 +60,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   provider: { description: "`stripe` or `standard`", example: "stripe" },
   connectionId: { description: "Id of the connection to a payment provider", example: EXAMPLE.connectionId },
   messageId: { description: "The provider's id of the message", example: "evt_1" },
+  blockId: { description: "Id of the block", example: EXAMPLE.blockId },
 };
 
 export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");

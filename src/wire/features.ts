@@ -53,6 +53,7 @@ const limitStep = z
     z.strictObject({ from: z.literal("addOn"), name: z.string(), quantity: z.number(), adds: z.number() }),
     z.strictObject({ from: z.literal("override"), value: z.union([z.number(), z.boolean()]) }),
     z.strictObject({ from: z.literal("override"), adds: z.number() }),
+    z.strictObject({ from: z.literal("blocks"), adds: z.number() }),
   ])
   .meta({ id: "LimitStep" });
 
@@ -63,7 +64,7 @@ export const featureAnswer = z
     remaining: z.record(z.string(), z.number().nullable()).nullable().optional(),
     resetAt: z.record(z.string(), moment.nullable()).nullable().optional(),
     reason: z
-      .enum(["GRANTED", "LIMIT_REACHED", "NOT_GRANTED", ...evaluationError.shape.code.options])
+      .enum(["GRANTED", "BLOCKS_ONLY", "LIMIT_REACHED", "NOT_GRANTED", ...evaluationError.shape.code.options])
       .optional()
       .describe("Why the feature is on or off"),
     held: amounts.nullable().optional().describe("How much of the usage open holds and leases hold"),
@@ -93,6 +94,10 @@ export const listedFeature = z
   .strictObject({ info: feature, service: z.string(), pricingVersion: z.string() })
   .meta({ id: "ListedFeature" });
 
+/** Query parameter of calls whose verdict may leave blocks out. */
+export const BLOCKS = {
+  blocks: z.boolean().default(true).describe("`false` decides as if the contract had no blocks"),
+};
 const RESULT = { eval: true, limit: { "tasker-maxTasks": 20 }, used: { "tasker-maxTasks": 3 }, error: null };
 const MODE = { server: z.boolean().default(false).describe("Evaluates server expressions where a feature has one") };
 const NO_CONTRACT = "Contract with userId ada not found";
@@ -153,6 +158,7 @@ export const featureOperations: readonly Operation[] = [
       strict: flag("Denies amounts that would exceed a limit; adds the remaining amounts"),
       dryRun: flag("Returns the verdict without counting; adds the remaining amounts"),
       explain: flag("Adds the remaining amounts and reset times, the reason, and where limits come from"),
+      ...BLOCKS,
       hold: z
         .string()
         .optional()

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { HOLD_STATES, ON_EXPIRY } from "../core/holds.ts";
 import { amounts, EXAMPLE, id, moment } from "./common.ts";
-import { expectedConsumption, featureResult } from "./features.ts";
+import { BLOCKS, expectedConsumption, featureResult } from "./features.ts";
 import type { Operation } from "./operation.ts";
 
 export const hold = z
@@ -73,6 +73,7 @@ export const holdOperations: readonly Operation[] = [
     description:
       "Counts what the work took and gives back the rest. Amounts up to the held ones are always counted; more only within the limits. Zero for every limit releases the hold. With `extend` it keeps the hold open for longer instead, and answers with the hold.",
     query: z.object({
+      ...BLOCKS,
       extend: z.string().optional().describe("Extends to so long from now, at most 24 hours from creation: `PT10M`"),
     }),
     body: { schema: expectedConsumption, example: { "tasker-maxTasks": 5 }, required: false },

@@ -6,6 +6,7 @@ import { contractDetailOperations, contractOperations } from "./contracts.ts";
 import { eventOperations } from "./events.ts";
 import { featureOperations } from "./features.ts";
 import { gateOperations } from "./gate.ts";
+import { blockOperations, organizationBlockOperations } from "./blocks.ts";
 import { contractHoldOperations, holdOperations } from "./holds.ts";
 import { leaseOperations } from "./leases.ts";
 import { localEvaluationOperations } from "./local-evaluation.ts";
@@ -57,6 +58,9 @@ export const OPERATIONS: readonly Operation[] = [
   ...overrideOperations.map(insideOrganization),
   ...contractHoldOperations,
   ...contractHoldOperations.map(insideOrganization),
+  ...blockOperations,
+  ...blockOperations.map(insideOrganization),
+  ...organizationBlockOperations,
   ...scheduledOperations,
   ...scheduledOperations.map(insideOrganization),
   ...serviceScheduledOperations,

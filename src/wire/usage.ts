@@ -35,6 +35,10 @@ export const usageItem = z
         .refine((at) => at !== undefined, AT)
         .optional()
         .describe("Moment of use. Default: now"),
+      blocks: z
+        .boolean("The blocks field must be a boolean")
+        .optional()
+        .describe("False decides as if the contract had no blocks. Default: true"),
     },
     {
       error: ({ code, ...issue }) =>

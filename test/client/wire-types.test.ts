@@ -1,5 +1,6 @@
 import { expectTypeOf, test } from "vitest";
 import type { z } from "zod";
+import type * as blocks from "../../src/client/back/blocks.ts";
 import type * as contracts from "../../src/client/back/contract.ts";
 import type * as results from "../../src/client/back/feature-result.ts";
 import type * as features from "../../src/client/back/features.ts";
@@ -9,6 +10,7 @@ import type * as overrides from "../../src/client/back/overrides.ts";
 import type * as subscriptions from "../../src/client/back/subscription.ts";
 import type * as services from "../../src/client/back/services.ts";
 import type * as offers from "../../src/client/offer.ts";
+import type * as blocksOnWire from "../../src/wire/blocks.ts";
 import type * as contractsOnWire from "../../src/wire/contracts.ts";
 import type * as featuresOnWire from "../../src/wire/features.ts";
 import type * as holdsOnWire from "../../src/wire/holds.ts";
@@ -34,6 +36,8 @@ test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof leasesOnWire.leaseAnswer>>>().toExtend<Json<leases.LeaseAnswer>>();
   expectTypeOf<Json<z.output<typeof featuresOnWire.featureAnswer>>>().toExtend<Json<results.Reasons>>();
   expectTypeOf<Json<z.output<typeof overridesOnWire.override>>>().toExtend<Json<overrides.Override>>();
+  expectTypeOf<Json<z.output<typeof blocksOnWire.block>>>().toExtend<Json<blocks.Block>>();
+  expectTypeOf<Json<z.output<typeof blocksOnWire.balances>>>().toExtend<Json<readonly blocks.Balance[]>>();
   expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<features.AsOfContract>>();
   expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<results.FeatureResult>>();
   expectTypeOf<Json<z.output<typeof servicesOnWire.service>>>().toExtend<Json<services.Service>>();
@@ -46,6 +50,9 @@ test("the wire accepts the bodies of the client", () => {
   expectTypeOf<Json<contracts.NewContract>>().toExtend<Json<z.input<typeof contractsOnWire.newContract>>>();
   expectTypeOf<Json<Omit<overrides.OverrideChange, "from" | "until">>>().toExtend<
     Omit<Json<z.input<typeof overridesOnWire.overrideChange>>, "from" | "until">
+  >();
+  expectTypeOf<Json<Omit<blocks.NewBlock, "from" | "expiresAt">>>().toExtend<
+    Omit<Json<z.input<typeof blocksOnWire.newBlock>>, "from" | "expiresAt">
   >();
   expectTypeOf<Json<Omit<leases.NewLease, "server">>>().toExtend<Json<z.input<typeof leasesOnWire.leaseRequest>>>();
   expectTypeOf<Json<leases.LeaseReport>>().toExtend<Json<z.input<typeof leasesOnWire.leaseReport>>>();

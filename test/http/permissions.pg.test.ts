@@ -113,6 +113,11 @@ GET /organizations/{org}/contracts/{userId}/scheduled             K y y y y y M 
 POST /organizations/{org}/contracts/{userId}/scheduled            K y y y y L M U U U
 DELETE /organizations/{org}/contracts/{userId}/scheduled/1 K y y y y L M U U U
 GET /organizations/{org}/contracts/{userId}/holds                 K y y y y y M U U U
+GET /organizations/{org}/contracts/{userId}/blocks                K y y y y y M U U U
+POST /organizations/{org}/contracts/{userId}/blocks               K y y y y L M U U U
+DELETE /organizations/{org}/contracts/{userId}/blocks/1           K y y y y L M U U U
+GET /organizations/{org}/contracts/{userId}/balances              K y y y y y M U U U
+GET /organizations/{org}/blocks                                   K y y y y y M U U U
 GET /organizations/{org}/scheduled                                K y y y y y M U U U
 GET /organizations/{org}/services/{serviceName}/scheduled                K y y y y y M U U U
 DELETE /organizations/{org}/services/{serviceName}/scheduled/1           K y y y y L M U U U
@@ -159,6 +164,10 @@ GET /contracts/{userId}/scheduled                                 K y R R R R R 
 POST /contracts/{userId}/scheduled                                K y R R R R R y y S
 DELETE /contracts/{userId}/scheduled/1                            K y R R R R R y y S
 GET /contracts/{userId}/holds                                     K y R R R R R y y S
+GET /contracts/{userId}/blocks                                    K y R R R R R y y S
+POST /contracts/{userId}/blocks                                   K y R R R R R y y S
+DELETE /contracts/{userId}/blocks/1                               K y R R R R R y y S
+GET /contracts/{userId}/balances                                  K y R R R R R y y S
 POST /holds/1                                                     K R R R R R R y y y
 DELETE /holds/1                                                   K R R R R R R y y y
 POST /features/{userId}/{featureId}/leases                        K R R R R R R y y y

@@ -14,6 +14,7 @@ export interface Tenant {
   scheduledId: string;
   holdId: string;
   leaseId: string;
+  blockId: string;
   /** Id of a scheduled change of the service. */
   serviceScheduledId: string;
   groupId: string;
@@ -82,6 +83,7 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       scheduledId: ABSENT,
       holdId: ABSENT,
       leaseId: ABSENT,
+      blockId: ABSENT,
       serviceScheduledId: ABSENT,
       webhookId: ABSENT,
       deliveryId: "999999",
@@ -157,6 +159,11 @@ async function fillTenant(
     { key, body: { for: "PT10M", amounts: { [`${name.toLowerCase()}-maxTasks`]: 1 } } },
   );
   if (leased.status !== 201) throw new Error(JSON.stringify(leased.body));
+  const block = await api.call<{ id: string }>("POST", `/contracts/${userId}/blocks`, {
+    key,
+    body: { service: name, limit, amount: 5, reason: `Given by ${name}` },
+  });
+  if (block.status !== 201) throw new Error(JSON.stringify(block.body));
   // An end that fell due during the tests would change rows in the name of any caller.
   const { client } = api.database.connection;
   await client`update holds set until = until + interval '23 hours' where id = ${leased.body.lease.id}`;
@@ -191,6 +198,7 @@ async function fillTenant(
     scheduledId: scheduled.body.id,
     holdId: taken.body.hold.id,
     leaseId: leased.body.lease.id,
+    blockId: block.body.id,
     serviceScheduledId: dated.body.id,
     groupId,
     username: given.username,
@@ -261,6 +269,9 @@ const SAMPLES: Record<string, Build> = {
   "PUT /contracts/{userId}/userContact": () => ({ body: { firstName: "Ada" } }),
   "PUT /contracts/{userId}/overrides/{serviceName}/{kind}/{name}": () => ({
     body: { mode: "add", value: 5, reason: "Agreed with support" },
+  }),
+  "POST /contracts/{userId}/blocks": ({ serviceName: service }) => ({
+    body: { service, limit: OVERRIDDEN.name, amount: 5, reason: "Agreed with support" },
   }),
   // Each tenant's contract has a pending change, so a 409 shows that the call is allowed.
   "POST /contracts/{userId}/scheduled": (target) => ({ body: { at: "2030-01-01", ...subscription(target) } }),
@@ -336,6 +347,8 @@ const TABLES = [
   "contract_services",
   "holds",
   "contract_overrides",
+  "contract_blocks",
+  "block_draws",
   "scheduled_changes",
   "scheduled_subscriptions",
   "given_trials",

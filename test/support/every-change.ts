@@ -251,6 +251,18 @@ export async function changeServices(
     path: overridden,
     entry: { target: "ada", before: expect.objectContaining({ effective: 70 }), after: null },
   });
+  const given = await step("POST /contracts/:userId/blocks", ["block.grant"], {
+    body: { service: "tasker", limit: "maxTasks", amount: 10, reason: "Thanks" },
+    entry: { target: "ada", before: null, after: expect.objectContaining({ amount: 10, state: "open" }) },
+  });
+  ids["blockId"] = given.id ?? "";
+  await step("DELETE /contracts/:userId/blocks/:blockId", ["block.revoke"], {
+    entry: {
+      target: "ada",
+      before: expect.objectContaining({ state: "open" }),
+      after: expect.objectContaining({ state: "revoked" }),
+    },
+  });
   const basic = {
     contractedServices: { tasker: "1.0.0" },
     subscriptionPlans: { tasker: "BASIC" },

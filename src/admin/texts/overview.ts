@@ -144,6 +144,8 @@ export const audit = {
     "contract.delete": "Contract deleted",
     "override.set": "Override set",
     "override.remove": "Override removed",
+    "block.grant": "Credits given",
+    "block.revoke": "Credits revoked",
     "schedule.create": "Change scheduled",
     "schedule.rewrite": "Scheduled change adjusted",
     "schedule.cancel": "Scheduled change cancelled",

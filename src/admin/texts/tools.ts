@@ -111,6 +111,8 @@ export const events = {
     CHANGE_BLOCKED: "Change blocked",
     TRIAL_ENDING: "Trial ends soon",
     TRIAL_ENDED: "Trial ended",
+    BLOCK_GRANTED: "Credits given",
+    BLOCK_ENDED: "Credits ended",
   } as Readonly<Record<string, string>>,
   details: "Details",
   when: "When",

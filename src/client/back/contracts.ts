@@ -11,6 +11,7 @@ import {
   type UsageReset,
   type UserContact,
 } from "./contract.ts";
+import { type Balance, Blocks, isBalance } from "./blocks.ts";
 import { type Hold, type HoldQuery, isHoldPage } from "./holds.ts";
 import {
   elementPath,
@@ -49,10 +50,13 @@ const LARGEST_PAGE = 100;
 
 /** End users' contracts. Needs a key of scope MANAGEMENT, or ALL to delete. Source: contract contracts. */
 export class Contracts {
+  /** Amounts beyond the plan. */
+  readonly blocks: Blocks;
   private readonly transport: Transport;
   private readonly fallbackCache: FallbackCache;
 
   constructor(transport: Transport, fallbackCache: FallbackCache) {
+    this.blocks = new Blocks(transport, fallbackCache);
     this.transport = transport;
     this.fallbackCache = fallbackCache;
   }
@@ -246,6 +250,11 @@ export class Contracts {
   scheduled(userId: string, options?: CallOptions): Promise<ScheduledChange[]> {
     const path = `${pathOf(userId)}/scheduled`;
     return this.transport.ask({ method: "GET", path }, listOf(isScheduledChange), options);
+  }
+
+  /** Returns each tracked limit with what its plan grants, its open blocks, and what is used and held. */
+  balances(userId: string, options?: CallOptions): Promise<Balance[]> {
+    return this.transport.ask({ method: "GET", path: `${pathOf(userId)}/balances` }, listOf(isBalance), options);
   }
 
   /** Returns one page of a contract's holds, newest first. `next` is the `before` of the next page. */

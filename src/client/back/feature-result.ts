@@ -13,7 +13,7 @@ export interface FeatureResult {
 
 /** One step of a limit's value: one with `value` sets it, one with `adds` adds to it. */
 export interface LimitStep {
-  readonly from: "plan" | "default" | "addOn" | "override";
+  readonly from: "plan" | "default" | "addOn" | "override" | "blocks";
   /** Name of the plan or add-on. */
   readonly name?: string;
   /** Quantity of the add-on. */
@@ -24,7 +24,7 @@ export interface LimitStep {
 
 /** Why an answer is so. Only with `explain`. */
 export interface Reasons {
-  readonly reason?: "GRANTED" | "LIMIT_REACHED" | "NOT_GRANTED" | FeatureError["code"];
+  readonly reason?: "GRANTED" | "BLOCKS_ONLY" | "LIMIT_REACHED" | "NOT_GRANTED" | FeatureError["code"];
   /** How much of the usage open holds and leases hold. */
   readonly held?: Readonly<Record<string, number>> | null;
   /** Steps that make each limit, in their order. */

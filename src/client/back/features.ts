@@ -74,6 +74,8 @@ export interface FeatureOptions extends EvaluationOptions, CountedOptions {
   consumption?: Readonly<Record<string, number>> | undefined;
   /** Rejects consumption that would exceed a limit. Without it, one call may exceed it. */
   strict?: boolean | undefined;
+  /** False decides as if the contract had no blocks, so that one can ask before what was bought is spent. Default: true. */
+  blocks?: boolean | undefined;
   /** Returns the answer that a call would get, and counts nothing. */
   dryRun?: boolean | undefined;
   /** Adds `remaining`, `resetAt`, `reason`, `held` and `sources` to the answer. */
@@ -125,12 +127,12 @@ export class Features {
    * @throws ServiceRequestError with status 404 for a user without contract.
    */
   async evaluate(userId: string, featureId: FeatureId, options: FeatureOptions = {}): Promise<FeatureAnswer> {
-    const { consumption = {}, dryRun = false, strict = false, server = false, explain = false } = options;
+    const { consumption = {}, dryRun = false, strict = false, server = false, explain = false, blocks } = options;
     const hasAmounts = Object.keys(consumption).length > 0;
     const consumes = hasAmounts && !dryRun;
     const idempotencyKey = consumes ? (options.idempotencyKey ?? crypto.randomUUID()) : undefined;
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
-    const query = { server, strict, dryRun, explain };
+    const query = { server, strict, dryRun, explain, blocks: blocks === false ? false : undefined };
     const call = { method: "POST", path, query, body: consumption, isRead: !consumes, idempotencyKey } as const;
     const denied = { limit: null, used: null, error: null };
     const answer = await this.fallbackCache.answer<FeatureResult>(
@@ -138,7 +140,7 @@ export class Features {
       () => this.transport.ask(call, isResult, options),
       {
         // A dry run with amounts describes a hypothetical consumption, so do not cache it.
-        isCacheable: (result) => result.error === null && !(hasAmounts && dryRun),
+        isCacheable: (result) => result.error === null && !(hasAmounts && dryRun) && blocks !== false,
         fallback: consumes && options.acceptUncounted !== true ? undefined : (isOpen) => ({ eval: isOpen, ...denied }),
       },
     );

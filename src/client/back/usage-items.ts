@@ -13,6 +13,8 @@ export interface UsageItem {
   readonly key?: string | undefined;
   /** Moment of use. Default: when the service counts it. */
   readonly at?: Date | string | undefined;
+  /** False decides as if the contract had no blocks. Default: true. */
+  readonly blocks?: boolean | undefined;
 }
 
 /** Outcome of an item. `late`: recorded for its past period, without counting. */

@@ -97,7 +97,11 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/usage", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/overrides", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/holds", [], USER_KEYS, []),
-  // Cancelling is managing: the row stays.
+  ...insideOrganization("/organizations/*/contracts/*/balances", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/blocks", [], USER_KEYS, []),
+  // Cancelling and revoking are managing: the row stays.
+  ...insideOrganization("/organizations/*/contracts/*/blocks", ["POST"], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/contracts/*/blocks/*", ["DELETE"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/scheduled", ["POST"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/scheduled/*", ["DELETE"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/scheduled", [], USER_KEYS, []),
@@ -157,6 +161,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/contracts", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
   { pattern: "/contracts/*/scheduled", methods: ["POST"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/*/scheduled/*", methods: ["DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
+  { pattern: "/contracts/*/blocks", methods: ["POST"], access: { users: ["ADMIN"], keys: MANAGING } },
+  { pattern: "/contracts/*/blocks/*", methods: ["DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/**", methods: ["GET", "PUT", "PATCH"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/**", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
 

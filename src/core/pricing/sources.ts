@@ -14,7 +14,8 @@ export type LimitStep =
   | { readonly from: "addOn"; readonly name: string; readonly quantity: number; readonly value: LimitValue }
   | { readonly from: "addOn"; readonly name: string; readonly quantity: number; readonly adds: number }
   | { readonly from: "override"; readonly value: LimitValue }
-  | { readonly from: "override"; readonly adds: number };
+  | { readonly from: "override"; readonly adds: number }
+  | { readonly from: "blocks"; readonly adds: number };
 
 /** The subscription to one service that grants a limit. */
 export interface GrantedBy {

@@ -3,6 +3,7 @@ import { addPeriod } from "../../core/period.ts";
 import type { GrantedLimit } from "../../core/pricing/subscription.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf, textArray } from "../postgres/lists.ts";
+import { closeBlocksOf } from "./blocks.ts";
 
 /** One service of a subscription with its limits. */
 export interface TrackedService {
@@ -70,6 +71,7 @@ export async function dropLevels(
     select 1 from json_to_recordset(${limitsParameter([{ next }], now)}::json) as wanted (${LIMIT_COLUMNS})
     where wanted.service_id = usage_levels.service_id and wanted.limit_name = usage_levels.limit_name
   )`;
+  await closeBlocksOf(tx, sql`${of} and ${leaving}`, now);
   await tx.execute(sql`
     insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
     select contract_id, organization_id, service_id, limit_name, 'remove', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
@@ -155,12 +157,15 @@ export async function recordServiceRemoval(
   tx: Database,
   input: { contractIds: readonly string[]; serviceIds: readonly string[]; now: Date; operationId: string },
 ): Promise<void> {
+  const { contractIds, serviceIds } = input;
+  const levels = sql`${isAnyOf(sql`contract_id`, contractIds)} and ${isAnyOf(sql`service_id`, serviceIds)}`;
+  await closeBlocksOf(tx, levels, input.now);
   await tx.execute(sql`
     insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
     select contract_id, organization_id, service_id, limit_name, 'remove', ${input.operationId}, -consumed, ${input.now.toISOString()}::timestamptz
     from (
       select contract_id, organization_id, service_id, limit_name, consumed from usage_levels
-      where ${isAnyOf(sql`contract_id`, input.contractIds)} and ${isAnyOf(sql`service_id`, input.serviceIds)}
+      where ${levels}
       order by contract_id, service_id, limit_name
       for update
     ) locked

@@ -2,6 +2,7 @@ import type { RenewalUnit } from "../../core/period.ts";
 import { sql, type SQL } from "drizzle-orm";
 import { PgDialect } from "drizzle-orm/pg-core";
 import type postgres from "postgres";
+import type { Block } from "../../core/pricing/blocks.ts";
 import type { TimedOverride } from "../../core/pricing/overrides.ts";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
@@ -36,6 +37,9 @@ export type SeenLevel = Level & RaisedThreshold & { version: string };
 /** Override of an element of a contracted service. */
 export type SnapshotOverride = TimedOverride & { readonly serviceId: string };
 
+/** Block of a level, as it counts in the running period. */
+export type SnapshotBlock = Block & { readonly serviceId: string; readonly limitName: string };
+
 /** Data of one end user's contract that an evaluation needs, read in one statement. */
 export interface ContractSnapshot {
   contractId: string;
@@ -55,6 +59,8 @@ export interface ContractSnapshot {
   levels: SeenLevel[];
   /** All overrides of the contract, also those that do not hold now. Immutable: callers key WeakMaps by the list. */
   overrides: readonly SnapshotOverride[];
+  /** All blocks that count in the running periods. Immutable, as the overrides. */
+  blocks: readonly SnapshotBlock[];
   /** Of the organization; see core/usage-alerts.ts. */
   thresholds: readonly number[];
 }
@@ -88,8 +94,15 @@ interface SnapshotRow extends Record<string, unknown> {
   services: SnapshotService[] | null;
   levels: LevelJson[] | null;
   overrides: OverrideJson[] | null;
+  blocks: BlockJson[] | null;
   thresholds: number[] | null;
 }
+
+type BlockJson = Omit<SnapshotBlock, "from" | "expiresAt" | "createdAt"> & {
+  from: string;
+  expiresAt: string | null;
+  createdAt: string;
+};
 
 type OverrideJson = Omit<SnapshotOverride, "from" | "until"> & { from: string; until: string | null };
 
@@ -120,6 +133,11 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
         'serviceId', o.service_id, 'kind', o.kind, 'name', o.name, 'mode', o.mode, 'value', o.value,
         'from', o.starts_at, 'until', o.ends_at) order by o.service_id, o.kind, o.name)
       from contract_overrides o where o.contract_id = c.id) as overrides,
+    (select json_agg(json_build_object(
+        'id', b.id, 'serviceId', b.service_id, 'limitName', b.limit_name, 'left', b.period_left, 'from', b.starts_at,
+        'expiresAt', b.expires_at, 'createdAt', b.created_at,
+        'drawn', case when b.state <> 'open' then b.used + b.period_left - b.amount end) order by b.id)
+      from contract_blocks b where b.contract_id = c.id and b.settled_at is null) as blocks,
     (select o.usage_thresholds from organizations o where o.id = c.organization_id) as thresholds
   from unnest(${organizationIds}::text[], ${userIds}::text[]) as asked (organization_id, user_id)
   -- A plain join would keep the plan of a small table, which reads all contracts, until the table is analyzed.
@@ -131,6 +149,9 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
 
 /** One list for all contracts without overrides. */
 const NO_OVERRIDES: readonly SnapshotOverride[] = [];
+
+/** One list for all contracts without blocks. */
+export const NO_BLOCKS: readonly SnapshotBlock[] = [];
 
 const dateOf = (text: string | null) => (text === null ? null : new Date(text));
 
@@ -161,6 +182,15 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
             ...override,
             from: new Date(from),
             until: dateOf(until),
+          })),
+    blocks:
+      row.blocks === null
+        ? NO_BLOCKS
+        : row.blocks.map(({ from, expiresAt, createdAt, ...block }) => ({
+            ...block,
+            from: new Date(from),
+            expiresAt: dateOf(expiresAt),
+            createdAt: new Date(createdAt),
           })),
   };
 }

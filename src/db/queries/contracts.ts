@@ -7,7 +7,7 @@ import { dropLevels, putLevels, recordServiceRemoval, type SubscribedService } f
 import { recordStates } from "./contract-states.ts";
 import { followLevels } from "./holds.ts";
 import type { Addressed } from "./outbox.ts";
-import { endLeavingOverrides } from "./overrides.ts";
+import { endLeavingTerms } from "./overrides.ts";
 import { followPeriodEnds } from "./scheduled.ts";
 import { type SubscriberFilter, subscribersOf } from "./subscribers.ts";
 
@@ -67,7 +67,7 @@ export async function replaceSubscriptions(
     sql`service_id`,
     next.map((service) => service.serviceId),
   );
-  const ended = await endLeavingOverrides(tx, { ...input, leaving: sql`not ${staying}` });
+  const ended = await endLeavingTerms(tx, { ...input, leaving: sql`not ${staying}` });
   await tx.execute(sql`delete from contract_services where ${ofThese} and not ${staying}`);
   await addSubscriptions(tx, input);
   await followLevels(tx, input);
@@ -166,7 +166,7 @@ export async function removeServicesFromContracts(
   const { contractIds, serviceIds, now } = input;
   if (contractIds.length === 0) return [];
   await appendHistory(tx, contractIds, now);
-  const ended = await endLeavingOverrides(tx, { contractIds, leaving: isAnyOf(sql`service_id`, serviceIds), now });
+  const ended = await endLeavingTerms(tx, { contractIds, leaving: isAnyOf(sql`service_id`, serviceIds), now });
   await recordServiceRemoval(tx, input);
   await tx
     .delete(contractServices)

@@ -102,6 +102,9 @@ export interface CountedEnd<L extends Level = Level> {
   after: number;
 }
 
+/** Called with levels whose period is over, before they are renewed. */
+export type BeforeRenewal<L extends Level> = (due: readonly L[], now: Date) => Promise<void>;
+
 /**
  * Writes all that is due of a locked contract: expiries of holds and renewals of levels, in the order of their moments; in
  * the same millisecond the expiry first, so that it belongs to the period that ends there. Returns all levels, and what
@@ -111,10 +114,17 @@ export async function applyDue<L extends Level>(
   tx: Database,
   contractId: string,
   levels: readonly L[],
-  entry: { operationId: string; now: Date },
+  entry: { operationId: string; now: Date; beforeRenewal?: BeforeRenewal<L> | undefined },
 ): Promise<{ levels: L[]; counted: CountedEnd<L>[] }> {
+  const renew = async (current: readonly L[], now: Date) => {
+    await entry.beforeRenewal?.(
+      current.filter((level) => isDue(level, now)),
+      now,
+    );
+    return renewDue(tx, contractId, current, { operationId: entry.operationId, now });
+  };
   if (!levels.some((level) => isHoldDue(level, entry.now))) {
-    return { levels: await renewDue(tx, contractId, levels, entry), counted: [] };
+    return { levels: await renew(levels, entry.now), counted: [] };
   }
   const due = await tx
     .select()
@@ -143,7 +153,7 @@ export async function applyDue<L extends Level>(
     if (current.some((level) => isDue(level, until))) {
       await end();
       await read();
-      current = await renewDue(tx, contractId, current, { ...entry, now: until });
+      current = await renew(current, until);
     }
     const amounts = Object.fromEntries(hold.amounts.map(({ id, amount }) => [id, amount]));
     pending.push({ hold, state: "expired", endedAt: until, counted: hold.onExpiry === "consume" ? amounts : null });
@@ -151,7 +161,7 @@ export async function applyDue<L extends Level>(
   await end();
   await sumHolds(tx, [contractId]);
   await read();
-  return { levels: await renewDue(tx, contractId, current, entry), counted };
+  return { levels: await renew(current, entry.now), counted };
 }
 
 /**
@@ -303,11 +313,14 @@ export async function listHolds(
     .limit(query.limit);
 }
 
-/** SQL condition: the contract has an open hold that has reached its end. */
-export const hasDueHold = (now: Date): SQL =>
-  sql`${contracts.id} in (select contract_id from holds where state = 'open' and until <= ${now.toISOString()}::timestamptz)`;
+/** SQL condition: the contract has a hold or a block that is open and has reached its end. */
+export const hasDueEnd = (now: Date): SQL =>
+  sql`${contracts.id} in (
+    select contract_id from holds where state = 'open' and until <= ${now.toISOString()}::timestamptz
+    union all
+    select contract_id from contract_blocks where state = 'open' and expires_at <= ${now.toISOString()}::timestamptz)`;
 
-/** Finds contracts with a hold that is due, oldest first. */
+/** Finds contracts with a hold or a block that is due, oldest first. */
 export async function findDueHolders(
   db: Database,
   now: Date,
@@ -317,7 +330,7 @@ export async function findDueHolders(
   return db
     .select({ organizationId, userId })
     .from(contracts)
-    .where(and(hasDueHold(now), options.where))
+    .where(and(hasDueEnd(now), options.where))
     .orderBy(asc(id))
     .limit(options.limit);
 }

@@ -6,6 +6,7 @@ import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contractOverrides, services } from "../schema.ts";
 import type { Actor } from "./actors.ts";
+import { endLeavingBlocks } from "./blocks.ts";
 import type { SnapshotService } from "../schema.ts";
 import type { Addressed } from "./outbox.ts";
 
@@ -119,14 +120,15 @@ const endedEvent = (row: EndedRow, cause: EndCause): Addressed => ({
 });
 
 /**
- * Deletes the overrides of services that leave contracts, and returns the events of those whose end was not announced. Call
- * it with the contracts locked, before their services are deleted, which would delete the overrides silently.
+ * Deletes the overrides of services that leave contracts, and revokes their blocks. Returns the events of ends that were not
+ * announced. Call it with the contracts locked, before their services are deleted, which would delete the overrides silently.
  * `leaving` is a condition on `service_id`.
  */
-export async function endLeavingOverrides(
+export async function endLeavingTerms(
   tx: Database,
   { contractIds, leaving, now }: { contractIds: readonly string[]; leaving: SQL; now: Date },
 ): Promise<Addressed[]> {
+  const revoked = await endLeavingBlocks(tx, { contractIds, leaving, now });
   const rows = await tx.execute<EndedRow & { has_ended: boolean; end_announced: boolean }>(sql`
     with gone as (
       delete from contract_overrides where ${isAnyOf(sql`contract_id`, contractIds)} and ${leaving} returning *
@@ -136,9 +138,10 @@ export async function endLeavingOverrides(
     from gone join contracts c on c.id = gone.contract_id join services s on s.id = gone.service_id
     order by gone.contract_id, s.name_key collate "C", gone.kind, gone.name collate "C"
   `);
-  return rows
+  const ended = rows
     .filter((row) => !row.end_announced)
     .map((row) => endedEvent(row, row.has_ended ? "expired" : "serviceLeft"));
+  return [...ended, ...revoked];
 }
 
 /** Overrides whose end is announced in one transaction. */

@@ -16,7 +16,7 @@ import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { instantOf, leadingInteger, nonEmpty, queryParameter } from "../params.ts";
 import { json } from "../reply.ts";
-import { durationOf } from "./holds.ts";
+import { countsBlocks, durationOf } from "./holds.ts";
 
 const flag = (c: AppContext, name: string) => queryParameter(c, name) === "true";
 const mode = (c: AppContext) => ({ server: flag(c, "server") });
@@ -100,7 +100,8 @@ export const featureRoutes = new Hono<AppEnv>()
     if (hold !== undefined && isEmpty(expected)) {
       throw new Failure("unprocessable", "A hold needs amounts for the limits of the feature");
     }
-    const request = { expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun, hold, ...input };
+    const asked = { strict: flag(c, "strict"), explain: flag(c, "explain"), blocks: countsBlocks(c) };
+    const request = { expected, ...asked, dryRun, hold, ...input };
     if (at === undefined) return evaluate(c, request);
     if (!dryRun && Object.keys(expected).length > 0) {
       throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with consumption, except in a dry run");

@@ -23,6 +23,9 @@ export function durationOf(c: AppContext, name: string): number | undefined {
   throw new Failure("invalid", `INVALID DATA: ${name} must be an ISO 8601 duration from PT1S to PT24H`);
 }
 
+/** False for a call that is decided as if there were no blocks. */
+export const countsBlocks = (c: AppContext): boolean => queryParameter(c, "blocks") !== "false";
+
 const idOf = (c: AppContext) => c.req.param("holdId") ?? "";
 
 /** Holds of the caller's organization. */
@@ -30,7 +33,9 @@ export const holdRoutes = new Hono<AppEnv>()
   .post("/:holdId", (c) => {
     const id = idOf(c);
     const durationMs = durationOf(c, "extend");
-    if (durationMs === undefined) return settle(c, { id, amounts: bodyOf(c, expectedConsumption) });
+    if (durationMs === undefined) {
+      return settle(c, { id, amounts: bodyOf(c, expectedConsumption), blocks: countsBlocks(c) });
+    }
     const body = c.get("body");
     if (Array.isArray(body) || Object.keys(Object(body)).length > 0) {
       throw new Failure("invalid", "INVALID DATA: extend cannot be combined with amounts");

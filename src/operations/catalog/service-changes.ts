@@ -8,7 +8,7 @@ import { recordServiceRemoval } from "../../db/queries/contract-levels.ts";
 import { lockSubscribers } from "../../db/queries/contracts.ts";
 import { followLevels, renameInHolds } from "../../db/queries/holds.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
-import { endLeavingOverrides } from "../../db/queries/overrides.ts";
+import { endLeavingTerms } from "../../db/queries/overrides.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { moveService, serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, members, organizations, services } from "../../db/schema.ts";
@@ -177,7 +177,7 @@ async function leaveBehind(ctx: Context, contractIds: readonly string[], service
   if (contractIds.length === 0) return [];
   const now = ctx.resources.now();
   const expired = await expireHoldsOf(ctx, contractIds, now);
-  const ended = await endLeavingOverrides(ctx.db, { contractIds, leaving: sql`service_id = ${serviceId}`, now });
+  const ended = await endLeavingTerms(ctx.db, { contractIds, leaving: sql`service_id = ${serviceId}`, now });
   const input = { contractIds, now, operationId: newId(now) };
   await recordServiceRemoval(ctx.db, { ...input, serviceIds: [serviceId] });
   const theirs: SQL | undefined = and(

@@ -6,11 +6,13 @@ import { namedEvents, readFacts, recordChanges } from "../../db/queries/contract
 import { recordStates } from "../../db/queries/contract-states.ts";
 import type { ContractView } from "../../db/queries/contract-view.ts";
 import { addSubscriptions, lockContracts, USUAL_RENEWAL_DAYS } from "../../db/queries/contracts.ts";
-import { recordEvents } from "../../db/queries/outbox.ts";
+import { endLeavingBlocks } from "../../db/queries/blocks.ts";
+import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { contracts, organizations } from "../../db/schema.ts";
 import { type Context, newId, snapshot, transaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
+import { stageBlocksOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
 import { auditContracts, billingOf, contactOf, factsOf } from "../contract-audit.ts";
@@ -133,9 +135,10 @@ export async function deleteContract(ctx: Context, address: ContractAddress): Pr
     const row = await findContract(ctx, address, "delete");
     const before = await readFacts(ctx.db, [row.id]);
     const view = await viewOne(ctx, row.id);
+    const ended = await endBlocksOf(ctx, [row.id]);
     await ctx.db.delete(contracts).where(eq(contracts.id, row.id));
     await auditContracts(ctx, "contract.delete", [{ ...row, before: factsOf(view) }]);
-    await recordChanges(ctx.db, before);
+    await recordChanges(ctx.db, before, { first: ended });
   });
 }
 
@@ -148,14 +151,22 @@ export async function deleteContracts(ctx: Context, organizationId: string | und
     const rows = await lockContracts(ctx.db, inGroup(organizationId, undefined));
     const ids = rows.map((row) => row.id);
     const before = await readFacts(ctx.db, ids);
+    const ended = await endBlocksOf(ctx, ids);
     await ctx.db.delete(contracts).where(isAnyOf(contracts.id, ids));
     await auditContracts(
       ctx,
       "contract.delete",
       rows.map((row) => ({ ...row, before: { contractId: row.id, ...billingOf(row) } })),
     );
-    await recordChanges(ctx.db, before);
+    await recordChanges(ctx.db, before, { first: ended });
   });
+}
+
+/** Revokes the blocks of locked contracts that are deleted. Returns the events. */
+async function endBlocksOf(ctx: Context, contractIds: readonly string[]): Promise<Addressed[]> {
+  const now = ctx.resources.now();
+  const staged = await stageBlocksOf(ctx, contractIds, now);
+  return [...staged, ...(await endLeavingBlocks(ctx.db, { contractIds, leaving: sql`true`, now }))];
 }
 
 /** Mutable fields of a contact; the end user's id never changes. */

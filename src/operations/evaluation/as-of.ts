@@ -1,5 +1,6 @@
 import { and, eq, lte } from "drizzle-orm";
 import { evaluateBoolean, evaluateFeature, featureIds, type FeatureResult } from "../../core/pricing/evaluate.ts";
+import { findBlockHolders, readBlocksAt } from "../../db/queries/blocks.ts";
 import { type PastState, readRecord } from "../../db/queries/contract-states.ts";
 import type { StateCause } from "../../db/schema.ts";
 import { type ContractView, viewOf } from "../../db/queries/contract-view.ts";
@@ -13,7 +14,7 @@ import { withCustomTerms } from "../contract-views.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { decide, explained } from "./decision.ts";
 import { Failure } from "../errors.ts";
-import { asRenewed, evaluatedOrganization, prepare, type Prepared } from "./prepare.ts";
+import { asRenewed, evaluatedOrganization, prepare, type Prepared, withLockedHolder } from "./prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
 /*
@@ -144,6 +145,10 @@ function overridesAt({ services, overrides }: PastState, at: Date): (TimedOverri
 async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepared & { asOf: AsOfContract }> {
   const past = await findPast(ctx, { organizationId: evaluatedOrganization(ctx), userId }, at);
   const { row, state } = past;
+  // Write the draws at ends that have passed before reading them.
+  const [holder] = await findBlockHolders(ctx.db, [row.id]);
+  if (holder !== undefined) await withLockedHolder(ctx, holder, async () => {});
+  const blocks = await readBlocksAt(ctx.db, row.id, at);
   const contractThen: ContractSnapshot = {
     contractId: row.id,
     version: "",
@@ -157,6 +162,7 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
     services: state.services,
     levels: state.levels.map((level) => ({ ...level, ...NONE_RAISED, version: "" })),
     overrides: state.overrides,
+    blocks,
     thresholds: [],
   };
   const renewed = asRenewed(contractThen, at);

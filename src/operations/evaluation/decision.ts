@@ -2,24 +2,36 @@ import { sum } from "../../core/exact.ts";
 import type { OffReason } from "../../core/ofrep.ts";
 import {
   checkExpectedConsumption,
+  type Evaluation,
   evaluateBoolean,
   evaluateFeature,
   type FeatureResult,
   involvedLimits,
 } from "../../core/pricing/evaluate.ts";
+import { limitValue } from "../../core/pricing/evaluation.ts";
 import { isBound } from "../../core/pricing/model.ts";
 import { holdsAt } from "../../core/pricing/overrides.ts";
 import { type LimitStep, limitSteps } from "../../core/pricing/sources.ts";
 import type { SeenLevel } from "../../db/queries/contract-snapshots.ts";
+import { grantedLimit } from "../evaluations.ts";
 import type { BalanceChange } from "../usage-events.ts";
 import type { Prepared } from "./prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
+/** Returns the evaluation that decides about a request: with blocks, unless it says otherwise. */
+export const evaluationFor = (
+  { evaluation, withoutBlocks }: Pick<Prepared, "evaluation" | "withoutBlocks">,
+  { blocks }: Pick<EvaluationRequest, "blocks">,
+): Evaluation => (blocks === false ? (withoutBlocks ?? evaluation) : evaluation);
+
 /** Evaluates a request against the balances as read, and decides if its consumption is counted. */
 export function decide(
-  { evaluation, usage }: Pick<Prepared, "evaluation" | "usage">,
-  { featureId, expected, mode, strict, hold }: EvaluationRequest,
+  prepared: Pick<Prepared, "evaluation" | "withoutBlocks" | "usage">,
+  request: EvaluationRequest,
 ): { result: FeatureResult; counts: boolean } {
+  const { featureId, expected, mode, strict, hold } = request;
+  const { usage } = prepared;
+  const evaluation = evaluationFor(prepared, request);
   const result = evaluateFeature(evaluation, featureId, usage, mode);
   if (result.error !== null || Object.keys(expected).length === 0) return { result, counts: false };
   const incomplete = checkExpectedConsumption(evaluation, featureId, expected, mode);
@@ -48,20 +60,26 @@ export function involvedLevels(
 
 /** Returns the changes of balances by a consumption. `answer.used` is the usage after it. */
 export function balanceChanges(
-  { usage, held }: Prepared,
+  { usage, held, evaluation, withoutBlocks }: Prepared,
   involved: ReturnType<typeof involvedLevels>,
   answer: FeatureResult,
 ): BalanceChange[] {
   return involved.map(({ id, level }) => {
     const before = consumedOf(usage.get(id) ?? 0, held.get(id));
     const after = consumedOf(answer.used?.[id] ?? 0, held.get(id));
-    return { level, before, after, limit: answer.limit?.[id] };
+    // Alerts are about the limit with blocks, also where the request was decided without.
+    const limit = withoutBlocks === undefined ? answer.limit?.[id] : limitValue(evaluation, id);
+    return { level, before, after, limit };
   });
 }
 
 /** Returns the consumed part of a usage. */
 export const consumedOf = (usage: number, held: number | undefined): number =>
   held === undefined ? usage : sum(usage, -held);
+
+/** The parts of a request that its answer depends on. `expected` and `blocks` matter for the reason alone. */
+type Explained = Pick<EvaluationRequest, "featureId" | "mode" | "explain" | "strict" | "dryRun" | "hold"> &
+  Partial<Pick<EvaluationRequest, "expected" | "blocks">>;
 
 /**
  * Adds the remaining amounts and reset times to a result, and why it is so, where the request includes them. `taken`: the hold
@@ -70,7 +88,7 @@ export const consumedOf = (usage: number, held: number | undefined): number =>
 export function explained(
   prepared: Prepared,
   result: FeatureResult,
-  request: Pick<EvaluationRequest, "featureId" | "mode" | "explain" | "strict" | "dryRun" | "hold">,
+  request: Explained,
   usage: ReadonlyMap<string, number>,
   taken: FeatureAnswer["hold"] = null,
 ): FeatureAnswer {
@@ -107,15 +125,24 @@ export const remainingOf = (limit: unknown, usage: number): number | null =>
 function reasoned(
   prepared: Prepared,
   result: FeatureResult,
-  { featureId, mode }: Pick<EvaluationRequest, "featureId" | "mode">,
+  request: Explained,
 ): Required<Pick<FeatureAnswer, "reason" | "held" | "sources">> {
-  const { evaluation, usage, held } = prepared;
+  const { usage, held } = prepared;
+  const { featureId, mode, expected = {}, blocks } = request;
+  const evaluation = evaluationFor(prepared, { blocks });
+  const onlyBlocks = () =>
+    blocks === false &&
+    prepared.withoutBlocks !== undefined &&
+    decide(prepared, { userId: "", ...request, expected, blocks: true }).result.eval;
   const onlyAmounts = () => evaluateBoolean(evaluation, featureId, usage, mode);
-  const off = () => (onlyAmounts() ? "LIMIT_REACHED" : offReason(prepared, featureId, result, mode));
+  const off = () => {
+    if (onlyBlocks()) return "BLOCKS_ONLY";
+    return onlyAmounts() ? "LIMIT_REACHED" : offReason({ ...prepared, evaluation }, featureId, result, mode);
+  };
   const reason = result.eval ? "GRANTED" : (result.error?.code ?? off());
   if (result.used === null) return { reason, held: null, sources: null };
   const sources = new Map(
-    involvedLevels(prepared, { featureId, mode }).map(({ id, level }) => [id, sourcesOf(prepared, level)]),
+    involvedLevels(prepared, { featureId, mode }).map(({ id, level }) => [id, sourcesOf(prepared, level, blocks)]),
   );
   return {
     reason,
@@ -126,12 +153,18 @@ function reasoned(
   };
 }
 
-function sourcesOf({ contract, evaluation, at }: Prepared, { serviceId, limitName }: SeenLevel): LimitStep[] {
+function sourcesOf(prepared: Prepared, level: SeenLevel, countsBlocks = true): LimitStep[] {
+  const { contract, evaluation, withoutBlocks, at } = prepared;
+  const { serviceId, limitName } = level;
   const service = contract.services.find((one) => one.serviceId === serviceId);
   const pricing = evaluation.services.find(({ serviceName }) => serviceName === service?.key)?.pricing;
   if (service === undefined || pricing === undefined) return [];
   const overrides = contract.overrides.filter((override) => override.serviceId === serviceId && holdsAt(override, at));
-  return limitSteps({ ...service, pricing, overrides }, limitName);
+  const steps = limitSteps({ ...service, pricing, overrides }, limitName);
+  if (withoutBlocks === undefined || !countsBlocks) return steps;
+  const [limit, granted] = [evaluation, withoutBlocks].map((each) => grantedLimit(contract, each, level));
+  const adds = isBound(limit) && isBound(granted) ? sum(limit, -granted) : 0;
+  return adds === 0 ? steps : [...steps, { from: "blocks", adds }];
 }
 
 export function mapValues<T>(map: Record<string, T>, change: (key: string, value: T) => T): Record<string, T> {

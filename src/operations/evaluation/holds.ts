@@ -15,15 +15,15 @@ import { viewHold, wrongAmounts } from "./settlement.ts";
  */
 export async function settleHold(
   ctx: Context,
-  { id, amounts }: { id: string; amounts: Readonly<Record<string, number>> },
+  { id, amounts, blocks }: { id: string; amounts: Readonly<Record<string, number>>; blocks: boolean },
 ): Promise<SettlementAnswer> {
   const kept = keptHold(ctx, id, amounts);
   if (kept !== undefined) {
-    const answer = await ctx.resources.consume({ ...kept, amounts });
+    const answer = await ctx.resources.consume({ ...kept, amounts, blocks });
     // A refusal writes nothing, so the hold may have ended meanwhile.
     if (answer.eval) return answer;
   }
-  const request = { ...(await requireOpenHold(ctx, id, amounts)), amounts };
+  const request = { ...(await requireOpenHold(ctx, id, amounts)), amounts, blocks };
   return isInTransaction(ctx) ? settleSerially(ctx, request) : ctx.resources.consume(request);
 }
 

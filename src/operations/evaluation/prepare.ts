@@ -13,9 +13,10 @@ import { contracts } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
-import { applyDueOf, evaluationIfAny } from "../due-holds.ts";
+import { isBlockDue } from "../due-blocks.ts";
+import { applyDueOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
-import { evaluationOf } from "../evaluations.ts";
+import { blocksOf, evaluationIfAny, evaluationOf, evaluationWithoutBlocks } from "../evaluations.ts";
 import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "./contract-lock.ts";
 import type { Mode } from "./request.ts";
 
@@ -29,6 +30,8 @@ export interface Prepared {
   /** The moment of the evaluation, which decides which overrides hold. */
   at: Date;
   evaluation: Evaluation;
+  /** The evaluation as if the contract had no blocks. Undefined if it has none. */
+  withoutBlocks?: Evaluation;
   /** `<service>-<limit>` -> usage: consumed and held. */
   usage: Map<string, number>;
   /** `<service>-<limit>` -> how much of its usage is held. Limits of which nothing is held are missing. */
@@ -70,7 +73,9 @@ export function prepareFor(
       const now = ctx.resources.now();
       if (isChangeDue(cached, now) || isOver(cached, now) || hasDue(cached, now)) return prepareContract(ctx, userId);
       return chain(evaluationOf(ctx, cached, now), (evaluation) =>
-        readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(cached, now, evaluation),
+        readsUsage(evaluation, mode, featureId)
+          ? prepareContract(ctx, userId)
+          : preparedWith(ctx, cached, now, evaluation),
       );
     },
   );
@@ -90,7 +95,10 @@ export function isChangeDue({ changeAt }: ContractSnapshot, now: Date): boolean 
 }
 
 function hasDue(contract: ContractSnapshot, now: Date): boolean {
-  return contract.levels.some((level) => isDue(level, now) || isHoldDue(level, now));
+  const { levels, blocks } = contract;
+  return (
+    levels.some((level) => isDue(level, now) || isHoldDue(level, now)) || blocks.some((block) => isBlockDue(block, now))
+  );
 }
 
 /** Thrown under the lock of a contract with a due change, whose services must be locked before the contract. */
@@ -106,8 +114,7 @@ export function withLockedContract<T>(
   work: (ctx: Context, prepared: Prepared) => Promise<T>,
 ): Promise<T> {
   return withRenewedContract(ctx, name, async (ctx, contract, now) => {
-    const levels = await applyDueOf(ctx, contract, name, now);
-    return work(ctx, await prepare(ctx, { ...contract, levels }, now));
+    return work(ctx, await prepare(ctx, await applyDueOf(ctx, contract, name, now), now));
   });
 }
 
@@ -124,7 +131,7 @@ export function withLockedHolder<T>(
   work: (ctx: Context, holder: LockedHolder) => Promise<T>,
 ): Promise<T> {
   return withCurrentContract(ctx, name, async (ctx, contract, at) => {
-    const current = { ...contract, levels: await applyDueOf(ctx, contract, name, at) };
+    const current = await applyDueOf(ctx, contract, name, at);
     return work(ctx, { contract: current, at, evaluation: await evaluationIfAny(ctx, contract, at) });
   });
 }
@@ -182,11 +189,18 @@ export function prepare(
   contract: ContractSnapshot,
   at: Date,
 ): MaybePromise<Prepared> {
-  return chain(evaluationOf(ctx, contract, at), (evaluation) => preparedOf(contract, at, evaluation));
+  return chain(evaluationOf(ctx, contract, at), (evaluation) => preparedWith(ctx, contract, at, evaluation));
 }
 
-function preparedOf(contract: ContractSnapshot, at: Date, evaluation: Evaluation): Prepared {
-  return { contract, at, evaluation, ...usageOf(contract) };
+function preparedWith(
+  ctx: Pick<Context, "db" | "resources">,
+  contract: ContractSnapshot,
+  at: Date,
+  evaluation: Evaluation,
+): MaybePromise<Prepared> {
+  const prepared = { contract, at, evaluation, ...usageOf(contract) };
+  if (contract.blocks.length === 0) return prepared;
+  return chain(evaluationWithoutBlocks(ctx, contract, at), (withoutBlocks) => ({ ...prepared, withoutBlocks }));
 }
 
 /** True after the end of the billing period. */
@@ -195,8 +209,18 @@ export function isOver(contract: Pick<ContractSnapshot, "endDate">, now: Date): 
 }
 
 /** Returns the last millisecond before time alone changes what decides about a contract; undefined if it never does. */
-export function validUntilOf({ endDate, changeAt, overrides }: ContractSnapshot, now: Date): Date | undefined {
-  const changes = [changeAt, ...overrides.flatMap(({ from, until }) => [from, until])]
+export function validUntilOf(
+  { endDate, changeAt, overrides, blocks, levels }: ContractSnapshot,
+  now: Date,
+): Date | undefined {
+  // A reset takes what was drawn off the blocks of its level, so it changes the limit.
+  const resets = levels.filter((level) => blocksOf(blocks, level).length > 0).map(({ resetAt }) => resetAt);
+  const changes = [
+    changeAt,
+    ...overrides.flatMap(({ from, until }) => [from, until]),
+    ...blocks.flatMap(({ from, expiresAt }) => [from, expiresAt]),
+    ...resets.map((reset) => reset && new Date(reset.getTime() + 1)),
+  ]
     .filter((moment) => moment !== null && moment > now)
     .map((moment) => Number(moment) - 1);
   const end = endDate < now ? Infinity : endDate.getTime();

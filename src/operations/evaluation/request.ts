@@ -25,6 +25,8 @@ export interface EvaluationRequest {
    * reason, what is held, and where limits come from.
    */
   explain: boolean;
+  /** False decides as if the contract had no blocks. Default: with them. */
+  blocks?: boolean | undefined;
   /** Sets the amounts aside instead of counting them. Such a call is strict. */
   hold?: { durationMs: number; onExpiry: OnExpiry } | undefined;
 }
@@ -38,6 +40,8 @@ export interface SettlementRequest {
   hold: HoldRow;
   /** By limit id: zero or more, for each limit of the hold. */
   amounts: Readonly<Record<string, number>>;
+  /** False decides about more than the held amounts as if there were no blocks. */
+  blocks?: boolean | undefined;
 }
 
 /** One settlement, with the organization of the hold. */
@@ -102,8 +106,8 @@ export interface LeaseAnswer extends FeatureResult {
   readonly lease: LeaseView | null;
 }
 
-/** Why a feature is on or off: granted, or the code of its error, or an exhausted limit, or the plan. */
-export type Reason = "GRANTED" | OffReason | EvaluationErrorCode;
+/** Why a feature is on or off: granted, or the code of its error, or only blocks are left, or an exhausted limit, or the plan. */
+export type Reason = "GRANTED" | "BLOCKS_ONLY" | OffReason | EvaluationErrorCode;
 
 /** A feature's result. The additional fields describe the balances after the call. */
 export interface FeatureAnswer extends FeatureResult {

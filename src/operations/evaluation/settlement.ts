@@ -3,8 +3,8 @@ import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import { isBound } from "../../core/pricing/model.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { HoldEnd, HoldRow } from "../../db/queries/holds.ts";
-import { grantedLimit } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
+import { grantedLimit } from "../evaluations.ts";
 import type { BalanceChange } from "../usage-events.ts";
 import { remainingOf } from "./decision.ts";
 import type { HoldView, SettlementAnswer, SettlementRequest } from "./request.ts";
@@ -65,7 +65,12 @@ export function decideSettlement(
     levels,
     services,
     evaluation,
-  }: Pick<ContractSnapshot, "levels" | "services"> & { evaluation: Evaluation | undefined },
+    decidedBy = evaluation,
+  }: Pick<ContractSnapshot, "levels" | "services"> & {
+    evaluation: Evaluation | undefined;
+    /** Evaluation whose limits decide and are shown. Alerts are about those of `evaluation`. */
+    decidedBy?: Evaluation | undefined;
+  },
   { userId, hold, amounts }: SettlementRequest,
   now: Date,
 ): SettlementDecision {
@@ -73,7 +78,7 @@ export function decideSettlement(
     const level = levels.find((one) => one.serviceId === serviceId && one.limitName === limitName);
     if (level === undefined) throw new Error(`the open hold ${hold.id} holds a level that is not there`);
     const amount = amounts[id] ?? 0;
-    const limit = grantedLimit({ services }, evaluation, level) ?? null;
+    const limit = grantedLimit({ services }, decidedBy, level) ?? null;
     const before = sum(level.consumed, level.held);
     const after = sum(before, sum(amount, -held));
     const isRefused = isBound(limit) && amount > held && after > limit;
@@ -94,7 +99,8 @@ export function decideSettlement(
     byLimit.remaining[id] = remainingOf(limit, granted ? after : before);
     byLimit.resetAt[id] = level.resetAt?.toISOString() ?? null;
     amountsCounted[id] = amount;
-    changes.push({ level, before: level.consumed, after: sum(level.consumed, amount), limit });
+    const alerted = decidedBy === evaluation ? limit : grantedLimit({ services }, evaluation, level);
+    changes.push({ level, before: level.consumed, after: sum(level.consumed, amount), limit: alerted });
   }
   const isCounted = limits.some(({ amount }) => amount > 0);
   const end: HoldEnd = {

@@ -12,8 +12,17 @@ import { contractNotFound } from "../contract-address.ts";
 import { applyDueChanges } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
-import { evaluationOf } from "../evaluations.ts";
-import { evaluatedOrganization, isChangeDue, isExpired, renewBillingPeriod, validUntilOf } from "./prepare.ts";
+import { isDue as isLevelDue } from "../../db/queries/usage.ts";
+import { isBlockDue } from "../due-blocks.ts";
+import { blocksOf, evaluationOf } from "../evaluations.ts";
+import {
+  evaluatedOrganization,
+  isChangeDue,
+  isExpired,
+  renewBillingPeriod,
+  validUntilOf,
+  withLockedHolder,
+} from "./prepare.ts";
 
 /** Maximum size of an answer. */
 const MAX_BYTES = 4_000_000;
@@ -77,6 +86,8 @@ async function loadCurrent(ctx: Context, userIds: readonly string[]): Promise<Ma
     if (due.length === 0) return found;
     await applyDueChanges(ctx, and(eq(contracts.organizationId, organizationId), isAnyOf(contracts.userId, due)));
     for (const userId of due) await renew(ctx, { organizationId, userId });
+    for (const userId of due)
+      if (hasDueBlocks(found.get(userId), now)) await writeBlocks(ctx, { organizationId, userId });
     for (const userId of due) found.delete(userId);
     for (const [userId, contract] of await load(due)) found.set(userId, contract);
   }
@@ -84,7 +95,26 @@ async function loadCurrent(ctx: Context, userIds: readonly string[]): Promise<Ma
 
 function isDue(contract: ContractSnapshot | undefined, now: Date): boolean {
   if (contract === undefined) return false;
-  return isChangeDue(contract, now) || (contract.autoRenew && isExpired(contract, now));
+  return isChangeDue(contract, now) || (contract.autoRenew && isExpired(contract, now)) || hasDueBlocks(contract, now);
+}
+
+/** True if something is due that changes what blocks add: the end of one, or the end of a period of its level. */
+function hasDueBlocks(contract: ContractSnapshot | undefined, now: Date): boolean {
+  if (contract === undefined || contract.blocks.length === 0) return false;
+  const { blocks, levels } = contract;
+  return (
+    blocks.some((block) => isBlockDue(block, now)) ||
+    levels.some((level) => isLevelDue(level, now) && blocksOf(blocks, level).length > 0)
+  );
+}
+
+/** Writes what is due of a contract, whatever it has become, unless it was deleted meanwhile. */
+async function writeBlocks(ctx: Context, name: { organizationId: string; userId: string }): Promise<void> {
+  try {
+    await withLockedHolder(ctx, name, async () => {});
+  } catch (error) {
+    if (!(error instanceof Failure) || error.code !== "notFound") throw error;
+  }
 }
 
 /** Renews a contract unless it was deleted, or expired for good, in the meantime. */

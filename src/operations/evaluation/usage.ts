@@ -23,7 +23,8 @@ import { showContracts } from "../contract-views.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
-import { evaluationIfAny, expireHoldsOf, grantedLimit } from "../due-holds.ts";
+import { closeBlockPeriods, expireHoldsOf } from "../due-holds.ts";
+import { evaluationIfAny, grantedLimit } from "../evaluations.ts";
 import { type AlertedLevel, thresholdEvents } from "../usage-events.ts";
 import { evaluatedOrganization, withLockedContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
@@ -101,6 +102,7 @@ export async function changeUsage(
         runningSince: now,
       }));
       before = movements.map(({ level }) => level);
+      expired.push(...(await closeBlockPeriods(ctx, contract, before, now)));
       after = await moveLevels(ctx.db, contract.id, movements, { kind: "reset", operationId, now });
     }
     await audit(ctx, {

@@ -15,7 +15,7 @@ import { sameLevel } from "../../../db/queries/usage.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { type BalanceChange, type Raised, usageEvents, withRaised } from "../../usage-events.ts";
-import { balanceChanges, consumedOf, decide, explained, involvedLevels } from "../decision.ts";
+import { balanceChanges, consumedOf, decide, evaluationFor, explained, involvedLevels } from "../decision.ts";
 import { needsRenewal, prepare, type Prepared } from "../prepare.ts";
 import type { FeatureAnswer, QueuedEvaluation, QueuedRequest, QueuedSettlement, SettlementAnswer } from "../request.ts";
 import { decideSettlement } from "../settlement.ts";
@@ -212,7 +212,9 @@ function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Write
   const isThere = ({ serviceId, limitName, id }: HeldAmount) =>
     usage.has(id) && levels.some((level) => level.serviceId === serviceId && level.limitName === limitName);
   if (!hold.amounts.every(isThere)) return "needsOwnTransaction";
-  const { answer, end, changes } = decideSettlement({ levels, services: contract.services, evaluation }, request, now);
+  const decidedBy = evaluationFor(prepared, request);
+  const of = { levels, services: contract.services, evaluation, decidedBy };
+  const { answer, end, changes } = decideSettlement(of, request, now);
   if (end === undefined) return answer;
   writes.ends.push(end);
   raiseEvents(prepared, request, writes, changes);

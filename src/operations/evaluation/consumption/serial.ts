@@ -7,6 +7,7 @@ import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { balanceChanges, decide, explained, involvedLevels, mapValues } from "../decision.ts";
+import { evaluationWithoutBlocks } from "../../evaluations.ts";
 import { type UsageEvents, usageEvents } from "../../usage-events.ts";
 import { withOpenHold } from "../open-hold.ts";
 import { evaluatedOrganization, type Prepared, withLockedContract } from "../prepare.ts";
@@ -86,14 +87,16 @@ async function takeSerially(
 /** Settles a hold in its own transaction, or in the caller's. Blocks on the contract's lock. */
 export async function settleSerially(
   ctx: Context,
-  { hold: { id }, amounts }: Pick<SettlementRequest, "hold" | "amounts">,
+  { hold: { id }, amounts, blocks }: Pick<SettlementRequest, "hold" | "amounts" | "blocks">,
 ): Promise<SettlementAnswer> {
   return withOpenHold(ctx, id, async (ctx, { hold, userId, organizationId, contract, evaluation, at }) => {
     const wrong = wrongAmounts(hold, amounts);
     if (wrong !== undefined) throw wrong;
     const { levels, services } = contract;
     const request = { userId, hold, amounts };
-    const { answer, end, changes } = decideSettlement({ levels, services, evaluation }, request, at);
+    const plain = blocks === false && evaluation !== undefined;
+    const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at) : evaluation;
+    const { answer, end, changes } = decideSettlement({ levels, services, evaluation, decidedBy }, request, at);
     if (end !== undefined) {
       await endHolds(ctx.db, [end]);
       await recordUsage(ctx, organizationId, usageEvents(contract, userId, changes));

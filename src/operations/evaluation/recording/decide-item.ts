@@ -4,7 +4,7 @@ import type { ItemKey } from "../../../db/queries/usage-batches.ts";
 import { contractNotFound } from "../../contract-address.ts";
 import type { Failure } from "../../errors.ts";
 import { countGranted, type Writes } from "../consumption/decide-in-order.ts";
-import { decide, involvedLevels, offReason } from "../decision.ts";
+import { decide, evaluationFor, involvedLevels, offReason } from "../decision.ts";
 import { EXPIRED, type Prepared } from "../prepare.ts";
 import type { QueuedEvaluation } from "../request.ts";
 import { canonicalText, type ItemVerdict, type RecordingMode, type UsageItem } from "./item.ts";
@@ -84,6 +84,7 @@ export function decideItem(
     strict: mode.strict,
     dryRun: false,
     explain: false,
+    blocks: item.blocks,
   };
   const { result, counts } = decide(contract, request);
   if (result.error !== null) {
@@ -122,12 +123,12 @@ export function decideItem(
 /** Returns why a request was denied: only its amounts did not fit, or the feature is off. */
 function reasonOff(
   prepared: Prepared,
-  { featureId, mode }: QueuedEvaluation,
+  { featureId, mode, blocks }: QueuedEvaluation,
   result: Parameters<typeof offReason>[2],
 ): "LIMIT_REACHED" | "NOT_GRANTED" {
-  const { evaluation, usage } = prepared;
-  if (evaluateBoolean(evaluation, featureId, usage, mode)) return "LIMIT_REACHED";
-  return offReason(prepared, featureId, result, mode);
+  const evaluation = evaluationFor(prepared, { blocks });
+  if (evaluateBoolean(evaluation, featureId, prepared.usage, mode)) return "LIMIT_REACHED";
+  return offReason({ ...prepared, evaluation }, featureId, result, mode);
 }
 
 function verdictOfFailure({ key, userId }: UsageItem, { message: error }: Failure): ItemVerdict {

@@ -10,6 +10,8 @@ export interface UsageItem {
   key: string;
   /** Moment of use. Default: when it is recorded. */
   at?: Date | undefined;
+  /** False decides as if the contract had no blocks. */
+  blocks?: boolean | undefined;
 }
 
 /** Outcome of an item. `late`: recorded, but it moved no balance. */
@@ -45,7 +47,7 @@ export interface RecordingMode {
 }
 
 /** Canonical text of an item: two with the same text are the same item, whatever the order of their amounts. */
-export function canonicalText({ userId, featureId, amounts, at }: UsageItem): string {
+export function canonicalText({ userId, featureId, amounts, at, blocks }: UsageItem): string {
   const sorted = Object.entries(amounts).sort(([a], [b]) => (a < b ? -1 : 1));
-  return JSON.stringify([userId, featureId, sorted, at?.getTime() ?? null]);
+  return JSON.stringify([userId, featureId, sorted, at?.getTime() ?? null, ...(blocks === false ? [false] : [])]);
 }

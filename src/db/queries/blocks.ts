@@ -1,0 +1,260 @@
+import { and, asc, eq, isNull, lte, sql, type SQL } from "drizzle-orm";
+import type { PrivateEvent } from "../../core/event-messages.ts";
+import { sum, total } from "../../core/exact.ts";
+import type { Block, StoredBlockState } from "../../core/pricing/blocks.ts";
+import type { Database } from "../postgres/connect.ts";
+import { isAnyOf } from "../postgres/lists.ts";
+import { blockDraws, contractBlocks, contracts } from "../schema.ts";
+import type { Addressed } from "./outbox.ts";
+
+/*
+ * Blocks of contracts; see core/pricing/blocks.ts. Everything that writes is called with the contract locked, and gives the
+ * contract's row a new version, which cached snapshots are compared with.
+ */
+
+export type BlockRow = typeof contractBlocks.$inferSelect;
+
+/** A row as it counts in the running period. */
+export type CountingBlock = BlockRow & Pick<Block, "drawn">;
+
+/** Draw of a block, fixed at that moment. */
+export type BlockDraw = typeof blockDraws.$inferSelect;
+
+/** Reads the blocks of a contract that count in the running periods of its levels. */
+export async function readCountingBlocks(tx: Database, contractId: string): Promise<CountingBlock[]> {
+  const rows = await tx
+    .select()
+    .from(contractBlocks)
+    .where(and(eq(contractBlocks.contractId, contractId), isNull(contractBlocks.settledAt)))
+    .orderBy(asc(contractBlocks.id));
+  return rows.map(toCounting);
+}
+
+/** A block that ended in the running period was drawn what it lacks since the period began. */
+function toCounting(row: BlockRow): CountingBlock {
+  const { state, amount, used, left } = row;
+  return { ...row, drawn: state === "open" ? null : total([used, left, -amount]) };
+}
+
+export async function insertBlocks(tx: Database, rows: readonly BlockRow[]): Promise<void> {
+  if (rows.length > 0) await tx.insert(contractBlocks).values([...rows]);
+}
+
+/** Writes what changed of blocks, and what was drawn from them. */
+export async function changeBlocks(
+  tx: Database,
+  { rows, draws }: { rows: readonly BlockRow[]; draws: readonly BlockDraw[] },
+): Promise<void> {
+  if (rows.length > 0) {
+    await tx.execute(sql`
+      update contract_blocks b set used = given.used, period_left = given.left, expires_at = given."expiresAt",
+        resets_left = given."resetsLeft", state = given.state, ended_at = given."endedAt", settled_at = given."settledAt",
+        pending_draw = given."pendingDraw"
+      from json_to_recordset(${JSON.stringify(rows)}::text::json) as given
+        (id text, used numeric, "left" numeric, "expiresAt" timestamptz, "resetsLeft" integer, state text,
+          "endedAt" timestamptz, "settledAt" timestamptz, "pendingDraw" numeric)
+      where b.id = given.id`);
+  }
+  if (draws.length > 0) await tx.insert(blockDraws).values([...draws]);
+}
+
+/** Gives the contract a new row version. */
+export async function touchContract(tx: Database, contractId: string, now: Date): Promise<void> {
+  await tx.update(contracts).set({ updatedAt: now }).where(eq(contracts.id, contractId));
+}
+
+/** Finds a block of a contract by its id, or by the key of the call that gave it. */
+export async function findBlock(
+  tx: Database,
+  contractId: string,
+  by: { id: string } | { key: string },
+): Promise<BlockRow | undefined> {
+  const isIt = "id" in by ? eq(contractBlocks.id, by.id) : eq(contractBlocks.key, by.key);
+  const [row] = await tx
+    .select()
+    .from(contractBlocks)
+    .where(and(eq(contractBlocks.contractId, contractId), isIt));
+  return row;
+}
+
+/** Returns those of these contracts that have blocks which count. */
+export async function findBlockHolders(
+  db: Database,
+  contractIds: readonly string[],
+): Promise<{ id: string; organizationId: string; userId: string }[]> {
+  const { id, organizationId, userId } = contracts;
+  return db
+    .select({ id, organizationId, userId })
+    .from(contracts)
+    .where(
+      and(
+        isAnyOf(id, contractIds),
+        sql`${id} in (select contract_id from contract_blocks
+          where ${isAnyOf(sql`contract_id`, contractIds)} and settled_at is null)`,
+      ),
+    )
+    .orderBy(asc(id));
+}
+
+/** Block of a listing, with the contract that it belongs to and the name of its service. */
+export interface ListedBlock {
+  block: BlockRow;
+  userId: string;
+  /** Service name in lower case; null for a service that is gone. */
+  service: string | null;
+}
+
+/** Selects blocks; undefined matches everything. */
+export interface BlockFilter {
+  contractId?: string | undefined;
+  organizationId?: string | undefined;
+  expiresBefore?: Date | undefined;
+  /** Stored state that the state of the answer may follow from. */
+  states?: readonly StoredBlockState[] | undefined;
+}
+
+/** Lists blocks, newest first. */
+export async function listBlockRows(
+  db: Database,
+  filter: BlockFilter,
+  page: { before: string | undefined; limit: number },
+): Promise<ListedBlock[]> {
+  return db
+    .select({
+      block: contractBlocks,
+      userId: contracts.userId,
+      service: sql<string | null>`(select s.name_key from services s
+        where s.id = ${contractBlocks.serviceId} and s.organization_id = ${contractBlocks.organizationId})`,
+    })
+    .from(contractBlocks)
+    .innerJoin(contracts, eq(contracts.id, contractBlocks.contractId))
+    .where(
+      and(
+        filter.contractId === undefined ? undefined : eq(contractBlocks.contractId, filter.contractId),
+        filter.organizationId === undefined ? undefined : eq(contractBlocks.organizationId, filter.organizationId),
+        filter.expiresBefore === undefined
+          ? undefined
+          : sql`${contractBlocks.expiresAt} < ${filter.expiresBefore.toISOString()}::timestamptz`,
+        filter.states === undefined ? undefined : isAnyOf(contractBlocks.state, filter.states),
+        page.before === undefined ? undefined : sql`${contractBlocks.id} < ${page.before}`,
+      ),
+    )
+    .orderBy(sql`${contractBlocks.id} desc`)
+    .limit(page.limit);
+}
+
+/** Event of a block's end, with what was used and what was left of it. */
+export const endedEvent = (
+  organizationId: string,
+  block: Pick<BlockRow, "contractId" | "id" | "limitName" | "amount" | "used" | "state" | "origin">,
+  { userId, serviceName }: { userId: string; serviceName: string },
+): Addressed => ({
+  organizationId,
+  event: {
+    code: "BLOCK_ENDED",
+    details: {
+      contractId: block.contractId,
+      userId,
+      blockId: block.id,
+      serviceName,
+      limitName: block.limitName,
+      origin: block.origin,
+      amount: block.amount,
+      state: block.state as Extract<PrivateEvent, { code: "BLOCK_ENDED" }>["details"]["state"],
+      used: block.used,
+      remaining: sum(block.amount, -block.used),
+    },
+  },
+});
+
+/**
+ * Fixes what the blocks of these levels were drawn, because the levels end or begin anew. `levels` selects rows of
+ * `usage_levels`; what each block is drawn must have been written to `pending_draw`.
+ */
+export async function closeBlocksOf(tx: Database, levels: SQL, now: Date): Promise<void> {
+  await tx.execute(sql`
+    with closed as (
+      update contract_blocks b set used = b.used + b.pending_draw, period_left = b.period_left - b.pending_draw,
+        settled_at = case when b.state <> 'open' then ${now.toISOString()}::timestamptz end, pending_draw = 0
+      from contract_blocks o
+      where o.id = b.id and b.settled_at is null and (b.contract_id, b.service_id, b.limit_name) in (
+        select contract_id, service_id, limit_name from usage_levels where ${levels})
+      returning b.id, b.contract_id, b.organization_id, o.pending_draw
+    )
+    insert into block_draws (block_id, contract_id, organization_id, kind, at, amount)
+    select id, contract_id, organization_id, 'period', ${now.toISOString()}::timestamptz, pending_draw
+    from closed where pending_draw > 0`);
+}
+
+/**
+ * Revokes the blocks of services that leave contracts, and returns the events of those that had not ended. Call it before
+ * the services are deleted. `leaving` is a condition on `service_id`.
+ */
+export async function endLeavingBlocks(
+  tx: Database,
+  { contractIds, leaving, now }: { contractIds: readonly string[]; leaving: SQL; now: Date },
+): Promise<Addressed[]> {
+  const rows = await tx.execute<
+    Pick<BlockRow, "id" | "contractId" | "limitName" | "origin" | "state" | "organizationId"> & {
+      amount: string;
+      used: string;
+      userId: string;
+      serviceName: string | null;
+      hasEnded: boolean;
+    }
+  >(sql`
+    with gone as (
+      update contract_blocks b set used = b.used + b.pending_draw, period_left = b.period_left - b.pending_draw,
+        pending_draw = 0, settled_at = ${now.toISOString()}::timestamptz,
+        state = case when b.state <> 'open' then b.state when b.amount = b.used + b.pending_draw then 'spent' else 'revoked' end,
+        ended_at = coalesce(b.ended_at, ${now.toISOString()}::timestamptz)
+      from contract_blocks o
+      where o.id = b.id and b.settled_at is null and ${isAnyOf(sql`b.contract_id`, contractIds)}
+        and b.id in (select id from contract_blocks where ${isAnyOf(sql`contract_id`, contractIds)} and ${leaving})
+      returning b.*, o.state <> 'open' as has_ended, o.pending_draw as drawn
+    ), drawn as (
+      insert into block_draws (block_id, contract_id, organization_id, kind, at, amount)
+      select id, contract_id, organization_id, 'end', ${now.toISOString()}::timestamptz, drawn from gone where drawn > 0
+    )
+    select g.id, g.contract_id as "contractId", g.organization_id as "organizationId", g.limit_name as "limitName", g.origin,
+      g.state, g.amount, g.used, g.has_ended as "hasEnded", c.user_id as "userId", s.name_key as "serviceName"
+    from gone g join contracts c on c.id = g.contract_id left join services s on s.id = g.service_id
+    order by g.id`);
+  return rows
+    .filter((row) => !row.hasEnded)
+    .map((row) =>
+      endedEvent(
+        row.organizationId,
+        { ...row, amount: Number(row.amount), used: Number(row.used) },
+        { userId: row.userId, serviceName: row.serviceName ?? "" },
+      ),
+    );
+}
+
+/** Reads the blocks that counted at a past moment, as they were then. */
+export async function readBlocksAt(db: Database, contractId: string, at: Date): Promise<CountingBlock[]> {
+  const moment = sql`${at.toISOString()}::timestamptz`;
+  const rows = await db
+    .select()
+    .from(contractBlocks)
+    .where(
+      and(
+        eq(contractBlocks.contractId, contractId),
+        lte(contractBlocks.createdAt, at),
+        sql`(${contractBlocks.settledAt} is null or ${contractBlocks.settledAt} > ${moment})`,
+      ),
+    )
+    .orderBy(asc(contractBlocks.id));
+  if (rows.length === 0) return [];
+  const draws = await db
+    .select()
+    .from(blockDraws)
+    .where(and(eq(blockDraws.contractId, contractId), lte(blockDraws.at, at)));
+  const sumOf = (id: string, kind: BlockDraw["kind"]) =>
+    total(draws.filter((draw) => draw.blockId === id && draw.kind === kind).map((draw) => draw.amount));
+  return rows.map((row) => ({
+    ...row,
+    left: sum(row.amount, -sumOf(row.id, "period")),
+    drawn: row.endedAt !== null && row.endedAt <= at ? sumOf(row.id, "end") : null,
+  }));
+}

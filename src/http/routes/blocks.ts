@@ -1,0 +1,52 @@
+import { Hono } from "hono";
+import * as blocks from "../../operations/contracts/blocks.ts";
+import { Failure } from "../../operations/errors.ts";
+import { newBlock } from "../../wire/blocks.ts";
+import { bodyOf } from "../body.ts";
+import { type AppContext, type AppEnv, context } from "../context.ts";
+import { instantOf, organizationOf, pageLimit, queryParameter, scope } from "../params.ts";
+import { json, reply } from "../reply.ts";
+
+const address = (c: AppContext) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
+
+/** @throws Failure invalid for an unknown state, a wrong page size or a malformed id. */
+function pageOf(c: AppContext): blocks.BlockPageQuery {
+  const state = queryParameter(c, "state");
+  if (state !== undefined && !blocks.isBlockState(state)) {
+    throw new Failure("invalid", "INVALID DATA: state must be upcoming, open, spent, expired or revoked");
+  }
+  const limit = pageLimit(c);
+  const before = queryParameter(c, "before");
+  if (before !== undefined && !/^[0-9a-f]{24}$/.test(before)) {
+    throw new Failure("invalid", "INVALID DATA: before must be the id of a block");
+  }
+  return { state, limit, before };
+}
+
+/** Blocks and balances of one contract. */
+export const contractBlockRoutes = new Hono<AppEnv>()
+  .post("/:userId/blocks", async (c) => {
+    const block = bodyOf(c, newBlock, "unknownFieldsLast");
+    const given = await blocks.giveBlock(context(c), { ...address(c), block });
+    return json(c, given.block, given.isNew ? 201 : 200);
+  })
+  .get("/:userId/blocks", async (c) =>
+    json(c, await blocks.listContractBlocks(context(c), { ...address(c), ...pageOf(c) })),
+  )
+  .delete("/:userId/blocks/:blockId", async (c) => {
+    await blocks.revokeBlock(context(c), { ...address(c), id: c.req.param("blockId") });
+    return reply(c, null, 204);
+  })
+  .get("/:userId/balances", async (c) => json(c, await blocks.showBalances(context(c), address(c))));
+
+/** Blocks of all contracts of an organization. */
+export const organizationBlockRoutes = new Hono<AppEnv>().get("/", async (c) =>
+  json(
+    c,
+    await blocks.listOrganizationBlocks(context(c), {
+      organizationId: organizationOf(c),
+      ...pageOf(c),
+      expiresBefore: instantOf(c, "expiresBefore"),
+    }),
+  ),
+);

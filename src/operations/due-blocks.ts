@@ -1,0 +1,212 @@
+import { sum, total } from "../core/exact.ts";
+import {
+  closePeriod,
+  drawnFrom,
+  endBlocks,
+  inDrawingOrder,
+  isOpen,
+  type StoredBlockState,
+} from "../core/pricing/blocks.ts";
+import {
+  type BlockDraw,
+  changeBlocks,
+  type CountingBlock,
+  endedEvent,
+  readCountingBlocks,
+  touchContract,
+} from "../db/queries/blocks.ts";
+import {
+  type ContractSnapshot,
+  type EndUserName,
+  NO_BLOCKS,
+  type SeenLevel,
+} from "../db/queries/contract-snapshots.ts";
+import type { Addressed } from "../db/queries/outbox.ts";
+import { sameLevel } from "../db/queries/usage.ts";
+import type { Context } from "./context.ts";
+import { blocksOf, evaluationIfAny, grantedLimit } from "./evaluations.ts";
+
+/*
+ * Fixes what blocks of one locked contract were drawn: at their ends, and at resets of their levels. Keeps the changes until
+ * `write`. Source: contract credits §2.
+ */
+
+/** The level of a block, as far as its draws depend on it. */
+type DrawnLevel = Pick<SeenLevel, "serviceId" | "limitName" | "consumed">;
+
+/** True if the end of a block is to be written: its end has passed, or nothing is left of it. */
+export const isBlockDue = (
+  { expiresAt, drawn, left }: { expiresAt: Date | null; drawn: number | null; left: number },
+  now: Date,
+): boolean => drawn === null && (left === 0 || (expiresAt !== null && expiresAt <= now));
+
+export class BlockBook {
+  readonly #ctx: Context;
+  readonly #contract: ContractSnapshot;
+  readonly #name: EndUserName;
+  readonly #changed = new Set<string>();
+  readonly #draws: BlockDraw[] = [];
+  readonly #events: Addressed[] = [];
+  #blocks: CountingBlock[];
+  /** Rows that no longer count, as they are to be written. */
+  readonly #settled: CountingBlock[] = [];
+
+  private constructor(ctx: Context, contract: ContractSnapshot, name: EndUserName, blocks: CountingBlock[]) {
+    this.#ctx = ctx;
+    this.#contract = contract;
+    this.#name = name;
+    this.#blocks = blocks;
+  }
+
+  /** Opens the blocks of a locked contract. */
+  static async open(ctx: Context, contract: ContractSnapshot, name: EndUserName): Promise<BlockBook> {
+    const blocks = contract.blocks.length === 0 ? [] : await readCountingBlocks(ctx.db, contract.contractId);
+    return new BlockBook(ctx, contract, name, blocks);
+  }
+
+  /** Moments up to `now` at which blocks end, in order. */
+  endsUntil(now: Date): Date[] {
+    const ends = this.#blocks.flatMap(({ drawn, expiresAt }) =>
+      drawn === null && expiresAt !== null && expiresAt <= now ? [expiresAt.getTime()] : [],
+    );
+    return [...new Set(ends)].toSorted((a, b) => a - b).map((moment) => new Date(moment));
+  }
+
+  /** Returns what the contract grants of a level at that moment, without blocks. */
+  async #granted(level: DrawnLevel, at: Date): Promise<number | boolean | undefined> {
+    const contract = { ...this.#contract, blocks: NO_BLOCKS };
+    return grantedLimit(contract, await evaluationIfAny(this.#ctx, contract, at), level);
+  }
+
+  /** Ends the blocks whose end that moment is, over the balances that their levels have then. */
+  async expire(levels: readonly DrawnLevel[], at: Date): Promise<void> {
+    await this.#end(levels, ({ expiresAt }) => expiresAt?.getTime() === at.getTime(), { at, state: "expired" });
+  }
+
+  /** Revokes what is left of a block now. */
+  async revoke(levels: readonly DrawnLevel[], id: string, now: Date): Promise<void> {
+    await this.#end(levels, (block) => block.id === id, {
+      at: new Date(now.getTime() + 1),
+      state: "revoked",
+      endedAt: now,
+    });
+  }
+
+  async #end(
+    levels: readonly DrawnLevel[],
+    isEnding: (block: CountingBlock) => boolean,
+    { at, state, endedAt = at }: { at: Date; state: StoredBlockState; endedAt?: Date },
+  ): Promise<void> {
+    let left = this.#blocks.filter((block) => block.drawn === null && isEnding(block));
+    for (let [first] = left; first !== undefined; [first] = left) {
+      const of = first;
+      const ending = new Set(blocksOf(left, of).map(({ id }) => id));
+      left = left.filter(({ id }) => !ending.has(id));
+      const level = levels.find((one) => sameLevel(one, of));
+      const granted = level === undefined ? undefined : await this.#granted(level, new Date(at.getTime() - 1));
+      const { ended } = endBlocks(granted, level?.consumed ?? 0, blocksOf(this.#blocks, of), { ending, at });
+      for (const { block, amount } of ended) {
+        const isSpent = block.left === amount;
+        this.#fix(block, amount, "end", endedAt);
+        this.#close(block.id, {
+          state: isSpent ? "spent" : state,
+          endedAt,
+          settledAt: level === undefined ? endedAt : null,
+          drawn: amount,
+        });
+      }
+    }
+    this.#settle();
+  }
+
+  /** Ends the running period of a level at `at`, the last moment of it. Its next period starts at `startsAt`. */
+  async closePeriod(level: DrawnLevel, { at, startsAt }: { at: Date; startsAt: Date }): Promise<void> {
+    const those = blocksOf(this.#blocks, level);
+    if (those.length === 0) return;
+    const { drawn, spent } = closePeriod(await this.#granted(level, at), level.consumed, those, at);
+    for (const { block, amount } of drawn) {
+      this.#fix(block, amount, "period", startsAt);
+      this.#change(block.id, { left: sum(block.left, -amount) });
+    }
+    for (const { id } of spent) this.#close(id, { state: "spent", endedAt: startsAt, settledAt: startsAt });
+    for (const { id, drawn: fixed } of those) if (fixed !== null) this.#change(id, { settledAt: startsAt });
+    this.#settle();
+  }
+
+  /** Writes to each block what it is drawn now, for a change that may end its level. */
+  async stage(levels: readonly DrawnLevel[], now: Date): Promise<void> {
+    const drawn = await this.drawnNow(levels, now);
+    for (const { id, pendingDraw } of this.#blocks) {
+      const amount = drawn.get(id) ?? 0;
+      if (amount !== pendingDraw) this.#change(id, { pendingDraw: amount });
+    }
+  }
+
+  /** Returns what is drawn now from each open block, by id, and is not fixed yet. */
+  async drawnNow(levels: readonly DrawnLevel[], now: Date): Promise<Map<string, number>> {
+    const all = new Map<string, number>();
+    for (const level of levels) {
+      const those = blocksOf(this.#blocks, level);
+      if (those.length === 0) continue;
+      for (const [id, amount] of drawnFrom(await this.#granted(level, now), level.consumed, those, now))
+        all.set(id, amount);
+    }
+    return all;
+  }
+
+  /** Ends blocks that have nothing left, such as those of a level that is gone. */
+  endSpent(now: Date): void {
+    for (const { id, drawn, left } of this.#blocks) {
+      if (drawn === null && left === 0) this.#close(id, { state: "spent", endedAt: now, settledAt: now });
+    }
+    this.#settle();
+  }
+
+  /** Returns the open blocks with something left, in the order in which they are drawn. */
+  async openNow(levels: readonly DrawnLevel[], now: Date): Promise<(CountingBlock & { remaining: number })[]> {
+    const drawn = await this.drawnNow(levels, now);
+    return this.#blocks
+      .filter((block) => isOpen(block, now))
+      .toSorted(inDrawingOrder)
+      .map((block) => ({ ...block, remaining: sum(block.left, -(drawn.get(block.id) ?? 0)) }))
+      .filter(({ remaining }) => remaining > 0);
+  }
+
+  #fix(block: CountingBlock, amount: number, kind: BlockDraw["kind"], at: Date): void {
+    if (amount === 0) return;
+    const { id: blockId, contractId, organizationId } = block;
+    this.#draws.push({ blockId, contractId, organizationId, kind, at, amount });
+    this.#change(block.id, { used: total([block.used, amount]) });
+  }
+
+  #close(id: string, end: Pick<CountingBlock, "state" | "endedAt" | "settledAt"> & Partial<CountingBlock>): void {
+    const block = this.#change(id, end);
+    const serviceName = this.#contract.services.find(({ serviceId }) => serviceId === block.serviceId)?.key ?? "";
+    const { organizationId, userId } = this.#name;
+    this.#events.push(endedEvent(organizationId, block, { userId, serviceName }));
+  }
+
+  #change(id: string, change: Partial<CountingBlock>): CountingBlock {
+    const index = this.#blocks.findIndex((block) => block.id === id);
+    const before = this.#blocks[index];
+    if (before === undefined) throw new Error(`block ${id} does not count`);
+    const after = { ...before, ...change };
+    this.#blocks[index] = after;
+    this.#changed.add(id);
+    return after;
+  }
+
+  #settle(): void {
+    this.#settled.push(...this.#blocks.filter(({ settledAt }) => settledAt !== null));
+    this.#blocks = this.#blocks.filter(({ settledAt }) => settledAt === null);
+  }
+
+  /** Writes all changes. Returns undefined without any, else the events to record. */
+  async write(now: Date): Promise<Addressed[] | undefined> {
+    if (this.#changed.size === 0) return undefined;
+    const rows = [...this.#settled, ...this.#blocks].filter(({ id }) => this.#changed.has(id));
+    await changeBlocks(this.#ctx.db, { rows, draws: this.#draws });
+    await touchContract(this.#ctx.db, this.#contract.contractId, now);
+    return this.#events;
+  }
+}
