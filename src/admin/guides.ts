@@ -14,6 +14,7 @@ const SOURCES: Readonly<Record<string, () => Promise<{ default: string }>>> = {
   usage: () => import("../docs/usage.md?raw"),
   "local-evaluation": () => import("../docs/local-evaluation.md?raw"),
   "custom-terms": () => import("../docs/custom-terms.md?raw"),
+  credits: () => import("../docs/credits.md?raw"),
   offers: () => import("../docs/offers.md?raw"),
   errors: () => import("../docs/errors.md?raw"),
   events: () => import("../docs/events.md?raw"),

@@ -19,6 +19,7 @@ export type {
   AsOfContract,
   EvaluationOptions,
   FeatureAnswer,
+  Consumption,
   FeatureOptions,
   FeatureQuery,
   ListedFeature,

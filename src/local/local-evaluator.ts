@@ -32,7 +32,10 @@ export interface LocalFreshness {
 }
 
 /** Options of one evaluation. Consumption is always strict. */
-export type LocalOptions = Omit<FeatureOptions, "strict">;
+export type LocalOptions = Omit<FeatureOptions, "strict" | "consumption"> & {
+  /** Amount per `{service}-{limit}`, for all limits of the feature. Units are for the service alone. */
+  consumption?: Readonly<Record<string, number>> | undefined;
+};
 /** Answer about one feature. */
 export type LocalAnswer = Omit<FeatureAnswer, keyof LocalFreshness> & LocalFreshness;
 /** Answer about all features. */

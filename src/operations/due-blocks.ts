@@ -1,5 +1,8 @@
 import { sum, total } from "../core/exact.ts";
+import { creditTermsOf, type Rollover } from "../core/pricing/credits.ts";
+import type { Evaluation } from "../core/pricing/evaluate.ts";
 import {
+  carriedOver,
   closePeriod,
   drawnFrom,
   endBlocks,
@@ -12,18 +15,21 @@ import {
   changeBlocks,
   type CountingBlock,
   endedEvent,
+  grantedEvent,
+  insertBlocks,
   readCountingBlocks,
   touchContract,
 } from "../db/queries/blocks.ts";
 import {
   type ContractSnapshot,
   type EndUserName,
+  type Level,
   NO_BLOCKS,
   type SeenLevel,
 } from "../db/queries/contract-snapshots.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
-import { sameLevel } from "../db/queries/usage.ts";
-import type { Context } from "./context.ts";
+import { boundaryAfter, sameLevel } from "../db/queries/usage.ts";
+import { type Context, newId } from "./context.ts";
 import { blocksOf, evaluationIfAny, grantedLimit } from "./evaluations.ts";
 
 /*
@@ -40,11 +46,43 @@ export const isBlockDue = (
   now: Date,
 ): boolean => drawn === null && (left === 0 || (expiresAt !== null && expiresAt <= now));
 
+/** End of a running period. */
+export interface PeriodEnd {
+  /** Last moment of the period. */
+  at: Date;
+  /** First moment of the next one. */
+  startsAt: Date;
+  /** The next reset is the first boundary after this moment. */
+  after: Date;
+  /** True if later resets are passed at once: nothing is carried over, and what was carried before ends. */
+  isLast?: boolean;
+}
+
+/** First moment after that many resets of a level; null if it never resets. */
+function endOfReset(level: Level, after: Date, resets: number): Date | null {
+  let boundary: Date | undefined = after;
+  for (let i = 0; i < resets && boundary !== undefined; i += 1) boundary = boundaryAfter(level, boundary);
+  return boundary === undefined ? null : new Date(boundary.getTime() + 1);
+}
+
+/** Returns what the contracted version carries over of a limit; undefined for nothing. */
+export function rolloverOf(
+  { services }: Pick<ContractSnapshot, "services">,
+  evaluation: Evaluation | undefined,
+  { serviceId, limitName }: { serviceId: string; limitName: string },
+): Rollover | undefined {
+  const key = services.find((service) => service.serviceId === serviceId)?.key;
+  const pricing = evaluation?.services.find(({ serviceName }) => serviceName === key)?.pricing;
+  return pricing && creditTermsOf(pricing.pricing).rollover.get(limitName);
+}
+
 export class BlockBook {
   readonly #ctx: Context;
   readonly #contract: ContractSnapshot;
   readonly #name: EndUserName;
   readonly #changed = new Set<string>();
+  /** Ids of blocks that resets carried over, which have no row yet. */
+  readonly #added = new Set<string>();
   readonly #draws: BlockDraw[] = [];
   readonly #events: Addressed[] = [];
   #blocks: CountingBlock[];
@@ -119,11 +157,17 @@ export class BlockBook {
     this.#settle();
   }
 
-  /** Ends the running period of a level at `at`, the last moment of it. Its next period starts at `startsAt`. */
-  async closePeriod(level: DrawnLevel, { at, startsAt }: { at: Date; startsAt: Date }): Promise<void> {
+  /**
+   * Ends the running period of a level, and carries over what was not used of it. Returns false if no later period of the
+   * level can change anything, as long as nothing is consumed.
+   */
+  async closePeriod(level: Level, end: PeriodEnd): Promise<boolean> {
+    const { at, startsAt } = end;
     const those = blocksOf(this.#blocks, level);
-    if (those.length === 0) return;
-    const { drawn, spent } = closePeriod(await this.#granted(level, at), level.consumed, those, at);
+    const terms = await this.#rollover(level, at);
+    if (those.length === 0 && terms === undefined) return false;
+    const granted = await this.#granted(level, at);
+    const { drawn, spent } = closePeriod(granted, level.consumed, those, at);
     for (const { block, amount } of drawn) {
       this.#fix(block, amount, "period", startsAt);
       this.#change(block.id, { left: sum(block.left, -amount) });
@@ -131,6 +175,60 @@ export class BlockBook {
     for (const { id } of spent) this.#close(id, { state: "spent", endedAt: startsAt, settledAt: startsAt });
     for (const { id, drawn: fixed } of those) if (fixed !== null) this.#change(id, { settledAt: startsAt });
     this.#settle();
+    for (const { id, resetsLeft } of blocksOf(this.#blocks, level)) {
+      if (resetsLeft === null) continue;
+      if (resetsLeft > 1 && !end.isLast) {
+        this.#change(id, { resetsLeft: resetsLeft - 1, expiresAt: endOfReset(level, end.after, resetsLeft - 1) });
+      } else this.#close(id, { state: "expired", endedAt: startsAt, settledAt: startsAt });
+    }
+    this.#settle();
+    if (terms !== undefined && !end.isLast) this.#carryOver(level, granted, terms, end);
+    return terms !== undefined || blocksOf(this.#blocks, level).some(({ resetsLeft }) => resetsLeft !== null);
+  }
+
+  #carryOver(level: Level, granted: unknown, { max, periods }: Rollover, { startsAt, after }: PeriodEnd): void {
+    const { serviceId, limitName } = level;
+    const open = blocksOf(this.#blocks, level).filter(({ origin }) => origin === "rollover");
+    const amount = carriedOver(granted, level.consumed, total(open.map(({ left }) => left)), max);
+    if (amount <= 0) return;
+    const { organizationId, userId } = this.#name;
+    const { contractId, services } = this.#contract;
+    const block: CountingBlock = {
+      id: newId(startsAt),
+      contractId,
+      organizationId,
+      serviceId,
+      limitName,
+      origin: "rollover",
+      amount,
+      used: 0,
+      left: amount,
+      pendingDraw: 0,
+      from: startsAt,
+      expiresAt: endOfReset(level, after, periods),
+      resetsLeft: periods,
+      reason: "Carried over",
+      key: null,
+      request: null,
+      createdAt: startsAt,
+      state: "open",
+      endedAt: null,
+      settledAt: null,
+      actorKind: "anonymous",
+      actorId: null,
+      drawn: null,
+    };
+    this.#blocks.push(block);
+    this.#added.add(block.id);
+    const serviceName = services.find((service) => service.serviceId === serviceId)?.key ?? "";
+    this.#events.push(grantedEvent(organizationId, block, { userId, serviceName }));
+  }
+
+  /** Returns what resets of a level carry over; undefined for nothing. */
+  async #rollover({ serviceId, limitName, resetAt }: Level, at: Date): Promise<Rollover | undefined> {
+    if (resetAt === null) return undefined;
+    const evaluation = await evaluationIfAny(this.#ctx, { ...this.#contract, blocks: NO_BLOCKS }, at);
+    return rolloverOf(this.#contract, evaluation, { serviceId, limitName });
   }
 
   /** Writes to each block what it is drawn now, for a change that may end its level. */
@@ -203,8 +301,13 @@ export class BlockBook {
 
   /** Writes all changes. Returns undefined without any, else the events to record. */
   async write(now: Date): Promise<Addressed[] | undefined> {
-    if (this.#changed.size === 0) return undefined;
-    const rows = [...this.#settled, ...this.#blocks].filter(({ id }) => this.#changed.has(id));
+    if (this.#changed.size + this.#added.size === 0) return undefined;
+    const all = [...this.#settled, ...this.#blocks];
+    await insertBlocks(
+      this.#ctx.db,
+      all.filter(({ id }) => this.#added.has(id)).map(({ drawn: _drawn, ...row }) => row),
+    );
+    const rows = all.filter(({ id }) => this.#changed.has(id) && !this.#added.has(id));
     await changeBlocks(this.#ctx.db, { rows, draws: this.#draws });
     await touchContract(this.#ctx.db, this.#contract.contractId, now);
     return this.#events;

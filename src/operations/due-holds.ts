@@ -1,3 +1,4 @@
+import { creditTermsOf } from "../core/pricing/credits.ts";
 import type { SQL } from "drizzle-orm";
 import {
   type ContractSnapshot,
@@ -6,16 +7,17 @@ import {
   loadSnapshot,
   type SeenLevel,
 } from "../db/queries/contract-snapshots.ts";
-import { findBlockHolders } from "../db/queries/blocks.ts";
+import { findBlockHolders, listDueVersions } from "../db/queries/blocks.ts";
 import { applyDue, type CountedEnd, findDueHolders } from "../db/queries/holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import { contracts } from "../db/schema.ts";
-import { findDueLevels, lockContract, sameLevel } from "../db/queries/usage.ts";
+import { boundaryAfter, findDueLevels, isDue, lockContract, sameLevel } from "../db/queries/usage.ts";
 import { rememberRaised } from "../db/queries/usage-alerts.ts";
 import { type Context, newId, transaction } from "./context.ts";
-import { BlockBook } from "./due-blocks.ts";
+import { BlockBook, rolloverOf } from "./due-blocks.ts";
 import { evaluationIfAny, grantedLimit } from "./evaluations.ts";
+import { compiledPricings } from "./subscriptions.ts";
 import { usageEvents, withRaised } from "./usage-events.ts";
 
 /*
@@ -82,15 +84,12 @@ async function writeDueMoments(
 ): Promise<{ levels: SeenLevel[]; counted: CountedEnd<SeenLevel>[]; blockEvents: Addressed[] | undefined }> {
   const { contractId } = contract;
   const operationId = newId(now);
-  if (contract.blocks.length === 0) {
+  if (contract.blocks.length === 0 && !(await carriesOver(ctx, contract, contract.levels, now))) {
     return { ...(await applyDue(ctx.db, contractId, contract.levels, { operationId, now })), blockEvents: undefined };
   }
   const book = await BlockBook.open(ctx, contract, name);
-  const beforeRenewal = async (due: readonly SeenLevel[]) => {
-    for (const level of due) {
-      const at = level.resetAt ?? now;
-      await book.closePeriod(level, { at, startsAt: new Date(at.getTime() + 1) });
-    }
+  const beforeRenewal = async (due: readonly SeenLevel[], until: Date) => {
+    for (const level of due) await closePeriods(book, level, until);
   };
   let levels = contract.levels;
   const counted: CountedEnd<SeenLevel>[] = [];
@@ -104,13 +103,55 @@ async function writeDueMoments(
   return { levels, counted, blockEvents: await book.write(now) };
 }
 
+/** Resets that are gone through one by one. Those after them are passed at once. */
+const MAX_RESETS = 1000;
+
+/** Goes through the ends of a level's periods before `until`, one by one. Nothing is consumed after the first. */
+async function closePeriods(book: BlockBook, level: SeenLevel, until: Date): Promise<void> {
+  let current = level;
+  let at = level.resetAt ?? undefined;
+  for (let resets = 1; at !== undefined && at < until; resets += 1) {
+    const isLast = resets > MAX_RESETS;
+    const end = { at, startsAt: new Date(at.getTime() + 1), after: at, isLast };
+    if (!(await book.closePeriod(current, end)) || isLast) return;
+    current = { ...current, consumed: 0 };
+    at = boundaryAfter(level, at);
+  }
+}
+
+/** True if the contracted version carries over something of one of these levels whose period is over. */
+async function carriesOver(
+  ctx: Context,
+  contract: ContractSnapshot,
+  levels: readonly Level[],
+  now: Date,
+): Promise<boolean> {
+  const due = levels.filter((level) => isDue(level, now));
+  if (due.length === 0) return false;
+  const evaluation = await evaluationIfAny(ctx, contract, now);
+  return due.some((level) => rolloverOf(contract, evaluation, level) !== undefined);
+}
+
+/** Returns those of these contracts of which a reset that is due carries something over. */
+async function findCarrying(ctx: Context, contractIds: readonly string[], now: Date) {
+  const due = await listDueVersions(ctx.db, contractIds, now);
+  if (due.length === 0) return [];
+  const compiled = await compiledPricings(ctx, due);
+  const carrying = due.filter(({ hash }) => {
+    const pricing = compiled.get(hash);
+    return pricing !== undefined && creditTermsOf(pricing.pricing).rollover.size > 0;
+  });
+  return carrying.map(({ contractId: id, organizationId, userId }) => ({ id, organizationId, userId }));
+}
+
 /**
  * Writes what is due of locked contracts that have blocks. Also writes the current draw of each block, because the change
  * that follows may end its level. Returns the events.
  */
 export async function stageBlocksOf(ctx: Context, contractIds: readonly string[], now: Date): Promise<Addressed[]> {
   const events: Addressed[] = [];
-  for (const name of await findBlockHolders(ctx.db, contractIds)) {
+  const found = [...(await findBlockHolders(ctx.db, contractIds)), ...(await findCarrying(ctx, contractIds, now))];
+  for (const name of new Map(found.map((one) => [one.id, one])).values()) {
     const contract = await loadSnapshot(ctx.db, name.organizationId, name.userId);
     if (contract === undefined) continue;
     const due = await writeDue(ctx, contract, name, now);
@@ -129,9 +170,14 @@ export async function closeBlockPeriods(
   now: Date,
 ): Promise<Addressed[]> {
   const contract = await loadSnapshot(ctx.db, name.organizationId, name.userId);
-  if (contract === undefined || contract.blocks.length === 0) return [];
+  if (contract === undefined) return [];
+  const evaluation = contract.blocks.length === 0 ? await evaluationIfAny(ctx, contract, now) : undefined;
+  const isConcerned = (level: Level) => rolloverOf(contract, evaluation, level) !== undefined;
+  if (contract.blocks.length === 0 && !levels.some(isConcerned)) return [];
   const book = await BlockBook.open(ctx, contract, name);
-  for (const level of levels) await book.closePeriod(level, { at: now, startsAt: now });
+  for (const level of levels) {
+    await book.closePeriod(level, { at: now, startsAt: now, after: level.resetAt ?? now });
+  }
   return (await book.write(now)) ?? [];
 }
 

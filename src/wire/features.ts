@@ -16,8 +16,26 @@ export const amount = z
   .refine((value) => value >= 0 && value <= MAX_AMOUNT, NOT_AN_AMOUNT)
   .meta({ type: "number", minimum: 0, maximum: MAX_AMOUNT });
 
+const isUnits = (value: unknown): value is Readonly<Record<string, number>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0;
+const numbersOf = (value: unknown): unknown[] => (isUnits(value) ? Object.values(value) : [value]);
+
+/** Amount of a consumption, or the number of each unit of a limit with rates. */
+export const spending = z
+  .custom<number | Readonly<Record<string, number>>>(
+    (value) => numbersOf(value).every((each) => typeof each === "number"),
+    NOT_A_NUMBER,
+  )
+  .refine((value) => numbersOf(value).every((each) => amount.safeParse(each).success), NOT_AN_AMOUNT)
+  .meta({
+    oneOf: [
+      { type: "number", minimum: 0, maximum: MAX_AMOUNT },
+      { type: "object", additionalProperties: { type: "number", minimum: 0, maximum: MAX_AMOUNT } },
+    ],
+  });
+
 export const expectedConsumption = z
-  .record(z.string(), amount, { error: "Body must be an object" })
+  .record(z.string(), spending, { error: "Body must be an object" })
   .meta({ id: "Consumption" });
 
 export const booleans = z.record(z.string(), z.boolean()).meta({ id: "FeatureFlags" });
@@ -73,6 +91,7 @@ export const featureAnswer = z
       .nullable()
       .optional()
       .describe("Steps that make each limit: one with `value` sets it, one with `adds` adds to it"),
+    amounts: amounts.optional().describe("What the units of the call cost; only for a call with units"),
     hold: z
       .strictObject({ id, until: moment })
       .nullable()
@@ -150,7 +169,7 @@ export const featureOperations: readonly Operation[] = [
     idempotent: true,
     summary: "Evaluate a feature, and consume",
     description:
-      "Answers whether the end user may use the feature, with limits and usage. With amounts in the body, a granted call counts them exactly, in one step with the decision. With an Idempotency-Key a retry counts once.",
+      "Answers whether the end user may use the feature, with limits and usage. With amounts in the body, a granted call counts them exactly, in one step with the decision. Where the pricing has rates, an object of units may stand for an amount. With an Idempotency-Key a retry counts once.",
     query: z.object({
       ...MODE,
       revert: flag("Reverts what this feature consumed in the last two minutes; answers 204"),

@@ -32,6 +32,7 @@ export const settlement = z
     error: z.null(),
     remaining: z.record(z.string(), z.number().nullable()),
     resetAt: z.record(z.string(), moment.nullable()),
+    amounts: amounts.optional().describe("What the units of the call cost; only for a call with units"),
     hold,
   })
   .meta({ id: "Settlement" });

@@ -25,6 +25,8 @@ export interface FeatureAnswer extends FeatureResult, Freshness, Reasons {
   readonly remaining?: Readonly<Record<string, number | null>> | null;
   /** Next reset of usage, in ISO 8601; null for limits that never reset. Present together with `remaining`. */
   readonly resetAt?: Readonly<Record<string, string | null>> | null;
+  /** Cost of the units of the call, per limit. Only for a call with units. */
+  readonly amounts?: Readonly<Record<string, number>>;
   /** True if the service confirmed that it counted this call's consumption. */
   readonly counted: boolean;
   /** Idempotency key of the consumption: a repetition with it counts once. Null without consumption. */
@@ -65,13 +67,16 @@ export interface EvaluationOptions extends CallOptions, OutageOptions {
   server?: boolean | undefined;
 }
 
+/** Amount per `{service}-{limit}`, or the number of each unit of a limit that has rates. */
+export type Consumption = Readonly<Record<string, number | Readonly<Record<string, number>>>>;
+
 /** Options of one evaluation. */
 export interface FeatureOptions extends EvaluationOptions, CountedOptions {
   /**
    * Amount per `{service}-{limit}`, for all limits of the feature. Counted if the feature is on, in one step with the
    * evaluation.
    */
-  consumption?: Readonly<Record<string, number>> | undefined;
+  consumption?: Consumption | undefined;
   /** Rejects consumption that would exceed a limit. Without it, one call may exceed it. */
   strict?: boolean | undefined;
   /** False decides as if the contract had no blocks, so that one can ask before what was bought is spent. Default: true. */

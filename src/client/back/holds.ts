@@ -51,6 +51,8 @@ export interface Remaining {
  * unless it has ended before.
  */
 export interface HoldAnswer extends FeatureResult, Remaining, Reasons, AsyncDisposable {
+  /** Cost of the units of the call, per limit. Only for a call with units. */
+  readonly amounts?: Readonly<Record<string, number>>;
   /** Null if nothing is held: denied, or a feature without limits. */
   readonly hold: { readonly id: string; readonly until: string } | null;
   readonly idempotencyKey: string;
@@ -58,6 +60,8 @@ export interface HoldAnswer extends FeatureResult, Remaining, Reasons, AsyncDisp
 
 /** Answer of a settlement, about the limits of the hold. */
 export interface SettleAnswer extends FeatureResult, Remaining {
+  /** Cost of the units of the call, per limit. Only for a call with units. */
+  readonly amounts?: Readonly<Record<string, number>>;
   /** Still open where `eval` is false: more than the held amounts did not fit. */
   readonly hold: Hold;
 }

@@ -1,4 +1,5 @@
 import { isObject } from "../pricing-token.ts";
+import type { Consumption } from "./features.ts";
 import type { FeatureId } from "../feature-id.ts";
 import type { Optional } from "./subscription.ts";
 import type { CallOptions } from "./transport.ts";
@@ -8,7 +9,7 @@ export interface UsageItem {
   readonly userId: string;
   readonly featureId: FeatureId;
   /** Amount per `{service}-{limit}`, for all limits of the feature. */
-  readonly amounts: Readonly<Record<string, number>>;
+  readonly amounts: Consumption;
   /** Items with the same key and content count once within 35 days. Default: a new key per item. */
   readonly key?: string | undefined;
   /** Moment of use. Default: when the service counts it. */

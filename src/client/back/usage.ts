@@ -2,6 +2,7 @@ import { isObject } from "../pricing-token.ts";
 import { ServiceRequestError } from "../service-request-error.ts";
 import type { FeatureId } from "../feature-id.ts";
 import type { FallbackCache } from "./fallback-cache.ts";
+import type { Consumption } from "./features.ts";
 import { type Hold, type HoldAnswer, isHold, type SettleAnswer } from "./holds.ts";
 import { instant } from "./subscription.ts";
 import { type RecorderOptions, UsageRecorder } from "./recorder.ts";
@@ -20,7 +21,7 @@ import {
 /** Options of a hold. */
 export interface HoldOptions extends CountedOptions {
   /** Amount per `{service}-{limit}`, for all limits of the feature. */
-  consumption: Readonly<Record<string, number>>;
+  consumption: Consumption;
   /** ISO 8601, from `PT1S` to `PT24H`. */
   duration: string;
   /** Gives the amounts back, or counts them, if nobody ends the hold. Default: release. */
@@ -72,11 +73,7 @@ export class Usage {
    * counted. With more than fits, `eval` is false and the hold stays open.
    * @throws ServiceRequestError with status 404 for an unknown hold, 409 for one that has ended.
    */
-  async settle(
-    holdId: string,
-    amounts: Readonly<Record<string, number>>,
-    options: CountedOptions = {},
-  ): Promise<SettleAnswer> {
+  async settle(holdId: string, amounts: Consumption, options: CountedOptions = {}): Promise<SettleAnswer> {
     const { idempotencyKey = crypto.randomUUID() } = options;
     const call = { method: "POST", path: pathOf(holdId), body: amounts, idempotencyKey } as const;
     const answer = await this.transport.ask(call, isSettleAnswer, options);

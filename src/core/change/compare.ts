@@ -1,5 +1,6 @@
 import type { FeatureValue, LimitValue } from "../pricing/model.ts";
 import { compareAccess } from "./access.ts";
+import { creditEffects } from "./credits.ts";
 import {
   featureValueEffect,
   isUnlimited,
@@ -45,7 +46,7 @@ export interface LimitComparison {
   readonly before: LimitValue | null;
   readonly after: LimitValue | null;
   readonly effect: Effect;
-  /** True if something is lost (a lower value or a longer period), even if something else is gained. */
+  /** True if something is lost (a lower value, a longer period, a dearer unit), even if something else is gained. */
   readonly loses: boolean;
 }
 
@@ -119,6 +120,7 @@ export function compareLimit(before: Entitlements, after: Entitlements, limit: s
   if (was !== undefined && is !== undefined) {
     const granted = old !== undefined && now !== undefined;
     effects = [limitValueEffect(old, now), ...(granted ? [periodEffect(was, is), meaningEffect(was, is)] : [])];
+    if (granted) effects.push(...creditEffects(before.side.pricing.pricing, after.side.pricing.pricing, limit));
   } else if (is !== undefined) effects = [newCapEffect(before, after, limit)];
   else if (was !== undefined) effects = [mirrored(newCapEffect(after, before, limit))];
   const effect = effects.reduce(together, "same");

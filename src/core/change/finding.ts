@@ -10,6 +10,7 @@ import { positions, readYamlSteps } from "../pricing/parse/yaml.ts";
  */
 export const LINT_CODES = {
   "constant-expression": "error",
+  "unknown-limit": "error",
   "unknown-name": "error",
   "unprefixed-name": "error",
   "untracked-usage": "error",
@@ -19,6 +20,8 @@ export const LINT_CODES = {
   "dead-feature": "warning",
   "dominated-plan": "warning",
   "idle-add-on": "warning",
+  "idle-rate": "warning",
+  "idle-rollover": "warning",
   "ignored-name": "warning",
   "negative-limit": "warning",
   "unread-key": "warning",
@@ -35,7 +38,7 @@ export type Severity = "error" | "warning" | "info";
 
 /** Path to the item of a finding: one of the four maps, the item's name, and optionally one of its fields, or of its values. */
 export type FindingPath = readonly [
-  map: "features" | "usageLimits" | "plans" | "addOns",
+  map: "features" | "usageLimits" | "plans" | "addOns" | "custom",
   name: string,
   field?: string,
   valueOf?: string,

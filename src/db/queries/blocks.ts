@@ -96,6 +96,28 @@ export async function findBlockHolders(
     .orderBy(asc(id));
 }
 
+/** Returns the versions of services of these contracts that have a level whose period is over, with the contracts. */
+export async function listDueVersions(
+  db: Database,
+  contractIds: readonly string[],
+  now: Date,
+): Promise<{ pricingId: string; hash: string; contractId: string; organizationId: string; userId: string }[]> {
+  return db.execute<{
+    pricingId: string;
+    hash: string;
+    contractId: string;
+    organizationId: string;
+    userId: string;
+  }>(sql`
+    select distinct cs.pricing_id as "pricingId", p.model_hash as hash, c.id as "contractId",
+      c.organization_id as "organizationId", c.user_id as "userId"
+    from usage_levels u
+    join contract_services cs using (contract_id, service_id)
+    join pricings p on p.id = cs.pricing_id
+    join contracts c on c.id = u.contract_id
+    where ${isAnyOf(sql`u.contract_id`, contractIds)} and u.reset_at < ${now.toISOString()}::timestamptz`);
+}
+
 /** Block of a listing, with the contract that it belongs to and the name of its service. */
 export interface ListedBlock {
   block: BlockRow;
@@ -143,23 +165,47 @@ export async function listBlockRows(
     .limit(page.limit);
 }
 
+type Named = Pick<BlockRow, "contractId" | "id" | "limitName" | "amount" | "origin">;
+
+const namedIn = (block: Named, { userId, serviceName }: { userId: string; serviceName: string }) => ({
+  contractId: block.contractId,
+  userId,
+  blockId: block.id,
+  serviceName,
+  limitName: block.limitName,
+  origin: block.origin,
+  amount: block.amount,
+});
+
+/** Event of a block that is given or carried over. */
+export const grantedEvent = (
+  organizationId: string,
+  block: Named & Pick<BlockRow, "from" | "expiresAt" | "reason">,
+  names: { userId: string; serviceName: string },
+): Addressed => ({
+  organizationId,
+  event: {
+    code: "BLOCK_GRANTED",
+    details: {
+      ...namedIn(block, names),
+      from: block.from.toISOString(),
+      expiresAt: block.expiresAt?.toISOString() ?? null,
+      reason: block.reason,
+    },
+  },
+});
+
 /** Event of a block's end, with what was used and what was left of it. */
 export const endedEvent = (
   organizationId: string,
-  block: Pick<BlockRow, "contractId" | "id" | "limitName" | "amount" | "used" | "state" | "origin">,
-  { userId, serviceName }: { userId: string; serviceName: string },
+  block: Named & Pick<BlockRow, "used" | "state">,
+  names: { userId: string; serviceName: string },
 ): Addressed => ({
   organizationId,
   event: {
     code: "BLOCK_ENDED",
     details: {
-      contractId: block.contractId,
-      userId,
-      blockId: block.id,
-      serviceName,
-      limitName: block.limitName,
-      origin: block.origin,
-      amount: block.amount,
+      ...namedIn(block, names),
       state: block.state as Extract<PrivateEvent, { code: "BLOCK_ENDED" }>["details"]["state"],
       used: block.used,
       remaining: sum(block.amount, -block.used),

@@ -8,6 +8,7 @@ import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/evaluation/features.ts";
 import { issuePricingToken } from "../../operations/evaluation/pricing-tokens.ts";
 import * as usage from "../../operations/evaluation/usage.ts";
+import { splitUnits } from "../../operations/evaluation/units.ts";
 import { unlockFeature } from "../../operations/evaluation/unlock.ts";
 import { expectedConsumption } from "../../wire/features.ts";
 import { unlockRequest } from "../../wire/offers.ts";
@@ -96,12 +97,13 @@ export const featureRoutes = new Hono<AppEnv>()
       if (dryRun) throw new Failure("invalid", "INVALID DATA: 'revert' cannot be combined with 'dryRun'");
       return revert(c, { ...input, latest: flag(c, "latest") });
     }
-    const expected = isEmpty(c.get("body")) ? {} : bodyOf(c, expectedConsumption);
+    const body = isEmpty(c.get("body")) ? {} : bodyOf(c, expectedConsumption);
+    const { amounts: expected, units } = splitUnits(body);
     if (hold !== undefined && isEmpty(expected)) {
       throw new Failure("unprocessable", "A hold needs amounts for the limits of the feature");
     }
     const asked = { strict: flag(c, "strict"), explain: flag(c, "explain"), blocks: countsBlocks(c) };
-    const request = { expected, ...asked, dryRun, hold, ...input };
+    const request = { expected, units, ...asked, dryRun, hold, ...input };
     if (at === undefined) return evaluate(c, request);
     if (!dryRun && Object.keys(expected).length > 0) {
       throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with consumption, except in a dry run");

@@ -4,6 +4,7 @@ import type { Context } from "../../operations/context.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as holds from "../../operations/evaluation/holds.ts";
 import type { SettlementAnswer } from "../../operations/evaluation/request.ts";
+import { splitUnits } from "../../operations/evaluation/units.ts";
 import { expectedConsumption } from "../../wire/features.ts";
 import { bodyOf } from "../body.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
@@ -34,7 +35,7 @@ export const holdRoutes = new Hono<AppEnv>()
     const id = idOf(c);
     const durationMs = durationOf(c, "extend");
     if (durationMs === undefined) {
-      return settle(c, { id, amounts: bodyOf(c, expectedConsumption), blocks: countsBlocks(c) });
+      return settle(c, { id, ...splitUnits(bodyOf(c, expectedConsumption)), blocks: countsBlocks(c) });
     }
     const body = c.get("body");
     if (Array.isArray(body) || Object.keys(Object(body)).length > 0) {

@@ -7,6 +7,7 @@ import {
   type BlockFilter,
   type BlockRow,
   findBlock,
+  grantedEvent,
   insertBlocks,
   type ListedBlock,
   listBlockRows,
@@ -145,27 +146,7 @@ export async function giveBlock(
     await touchContract(ctx.db, contractId, now);
     const view = await viewOne(ctx, { ...locked, contract: await reloaded(ctx, locked) }, row);
     await audit(ctx, { action: "block.grant", organizationId, target: userId, after: view });
-    const { id: blockId, limitName, origin, amount, reason } = row;
-    await recordEvents(ctx.db, [
-      {
-        organizationId,
-        event: {
-          code: "BLOCK_GRANTED",
-          details: {
-            contractId,
-            userId,
-            blockId,
-            serviceName: serviceKey(block.service),
-            limitName,
-            origin,
-            amount,
-            from: from.toISOString(),
-            expiresAt: expiresAt?.toISOString() ?? null,
-            reason,
-          },
-        },
-      },
-    ]);
+    await recordEvents(ctx.db, [grantedEvent(organizationId, row, { userId, serviceName: serviceKey(block.service) })]);
     return { block: view, isNew: true };
   });
 }

@@ -12,7 +12,7 @@ import type { Context } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { withCustomTerms } from "../contract-views.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
-import { decide, explained } from "./decision.ts";
+import { decide, explained, priced, withCost } from "./decision.ts";
 import { Failure } from "../errors.ts";
 import { asRenewed, evaluatedOrganization, prepare, type Prepared, withLockedHolder } from "./prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
@@ -189,8 +189,9 @@ export async function evaluateOneAt(
   { at, ...request }: EvaluationRequest & { at: Date },
 ): Promise<FeatureAnswer & { asOf: AsOfContract }> {
   const prepared = await prepareAt(ctx, request.userId, at);
-  const answer = explained(prepared, decide(prepared, request).result, { ...request, strict: true }, prepared.usage);
-  return { ...answer, asOf: prepared.asOf };
+  const tried = { ...priced(prepared, request), strict: true };
+  const { result } = decide(prepared, { ...tried, strict: request.strict });
+  return { ...withCost(explained(prepared, result, tried, prepared.usage), tried), asOf: prepared.asOf };
 }
 
 /** Evaluates every feature as of that moment, as booleans or with details. */

@@ -17,12 +17,29 @@ import { grantedLimit } from "../evaluations.ts";
 import type { BalanceChange } from "../usage-events.ts";
 import type { Prepared } from "./prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
+import { amountsOf, ratesIn } from "./units.ts";
 
 /** Returns the evaluation that decides about a request: with blocks, unless it says otherwise. */
 export const evaluationFor = (
   { evaluation, withoutBlocks }: Pick<Prepared, "evaluation" | "withoutBlocks">,
   { blocks }: Pick<EvaluationRequest, "blocks">,
 ): Evaluation => (blocks === false ? (withoutBlocks ?? evaluation) : evaluation);
+
+/**
+ * Returns the request with the amounts that its units cost now.
+ * @throws Failure unprocessable for a limit without rates, and for an unknown unit.
+ */
+export function priced<Request extends EvaluationRequest>(
+  { evaluation }: Pick<Prepared, "evaluation">,
+  request: Request,
+): Request {
+  if (request.units === undefined) return request;
+  return { ...request, expected: { ...request.expected, ...amountsOf(request.units, ratesIn(evaluation)) } };
+}
+
+/** Returns an answer with what the units of its request cost. */
+export const withCost = (answer: FeatureAnswer, { units, expected }: EvaluationRequest): FeatureAnswer =>
+  units === undefined ? answer : { ...answer, amounts: expected };
 
 /** Evaluates a request against the balances as read, and decides if its consumption is counted. */
 export function decide(

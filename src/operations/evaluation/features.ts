@@ -14,7 +14,7 @@ import { containsText } from "../access.ts";
 import { type Context, isInTransaction } from "../context.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import { consumeSerially } from "./consumption/serial.ts";
-import { decide, explained, likelyOffReason } from "./decision.ts";
+import { decide, explained, likelyOffReason, priced, withCost } from "./decision.ts";
 import { evaluatedOrganization, prepareFor } from "./prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
@@ -25,9 +25,10 @@ import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 export function evaluateOne(ctx: Context, request: EvaluationRequest): MaybePromise<FeatureAnswer> {
   const countsNothing = request.dryRun || Object.keys(request.expected).length === 0;
   if (countsNothing) {
-    return chain(prepareFor(ctx, request), (prepared) =>
-      explained(prepared, decide(prepared, request).result, request, prepared.usage),
-    );
+    return chain(prepareFor(ctx, request), (prepared) => {
+      const tried = priced(prepared, request);
+      return withCost(explained(prepared, decide(prepared, tried).result, tried, prepared.usage), tried);
+    });
   }
   if (isInTransaction(ctx)) return consumeSerially(ctx, request);
   return ctx.resources.consume({ organizationId: evaluatedOrganization(ctx), ...request });

@@ -5,18 +5,33 @@ import { type ContractAddress, findContract } from "../contract-address.ts";
 import { settleSerially } from "./consumption/serial.ts";
 import { evaluatedOrganization } from "./prepare.ts";
 import { holdEnded, requireHold, withOpenHold } from "./open-hold.ts";
-import type { HoldView, SettlementAnswer } from "./request.ts";
+import type { HoldView, SettlementAnswer, Units } from "./request.ts";
 import { viewHold, wrongAmounts } from "./settlement.ts";
+import { amountsOf, ratesAt } from "./units.ts";
 
 /**
  * Counts amounts of a hold and ends it, all or none. Amounts up to the held ones are always counted; more only within the
  * limits, else the hold stays open. Source: contract usage-records §3.2.
  * @throws Failure notFound; conflict if the hold has ended; unprocessable for a missing or an unknown limit.
  */
-export async function settleHold(
-  ctx: Context,
-  { id, amounts, blocks }: { id: string; amounts: Readonly<Record<string, number>>; blocks: boolean },
-): Promise<SettlementAnswer> {
+export async function settleHold(ctx: Context, asked: Settlement): Promise<SettlementAnswer> {
+  const { id, units, blocks } = asked;
+  if (units === undefined) return settle(ctx, asked);
+  const { hold } = await requireHold(ctx, id);
+  const then = await ratesAt(ctx, hold.contractId, hold.createdAt);
+  const amounts = { ...asked.amounts, ...amountsOf(units, then ?? (() => undefined)) };
+  return { ...(await settle(ctx, { id, amounts, blocks })), amounts };
+}
+
+/** Amounts to settle a hold with. Units count at the rates with which it was taken. */
+interface Settlement {
+  id: string;
+  amounts: Readonly<Record<string, number>>;
+  units?: Units | undefined;
+  blocks: boolean;
+}
+
+async function settle(ctx: Context, { id, amounts, blocks }: Omit<Settlement, "units">): Promise<SettlementAnswer> {
   const kept = keptHold(ctx, id, amounts);
   if (kept !== undefined) {
     const answer = await ctx.resources.consume({ ...kept, amounts, blocks });

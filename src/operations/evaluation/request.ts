@@ -4,6 +4,9 @@ import type { EvaluationErrorCode, FeatureResult } from "../../core/pricing/eval
 import type { LimitStep } from "../../core/pricing/sources.ts";
 import type { HoldRow } from "../../db/queries/holds.ts";
 
+/** Number of each unit, by limit id. */
+export type Units = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
 /** Selects a feature's server or client expression. */
 export interface Mode {
   server: boolean;
@@ -15,6 +18,8 @@ export interface EvaluationRequest {
   featureId: string;
   /** `<service>-<limit>` -> amount; empty to evaluate without consuming. */
   expected: Readonly<Record<string, number>>;
+  /** Units that stand for amounts, by limit id. Their amounts in `expected` are 0 until they are priced. */
+  units?: Units | undefined;
   mode: Mode;
   /** Denies any call that would exceed a limit. Otherwise the contract lets one call exceed it. */
   strict: boolean;
@@ -61,6 +66,8 @@ export interface SettlementAnswer {
   readonly error: null;
   readonly remaining: Record<string, number | null>;
   readonly resetAt: Record<string, string | null>;
+  /** Cost of the units of a call, by limit. */
+  readonly amounts?: Readonly<Record<string, number>>;
   readonly hold: HoldView;
 }
 
@@ -120,6 +127,8 @@ export interface FeatureAnswer extends FeatureResult {
   readonly held?: Record<string, number> | null;
   /** By limit: the steps that make its value. */
   readonly sources?: Record<string, LimitStep[]> | null;
+  /** Cost of the units of a call, by limit. */
+  readonly amounts?: Readonly<Record<string, number>>;
   /** Of a call that asks for a hold: the hold, or null if nothing is held. */
   readonly hold?: { readonly id: string; readonly until: string } | null;
 }

@@ -32,6 +32,8 @@ const WILD_FOLDER = "../shared/data/pricings";
 describe("our own samples", () => {
   it.each([
     ["tasker", 4, 1, 3, 1],
+    ["scribe", 2, 1, 2, 0],
+    ["depot", 2, 2, 2, 0],
     ["beacon", 25, 9, 4, 4],
     ["atlas", 136, 49, 10, 13],
   ] as const)("%s is accepted whole, and every expression of every plan has an answer", (name, ...counts) => {

@@ -8,9 +8,11 @@ import type {
   UsageLimit,
 } from "../../pricing/model.ts";
 import { allowsQuantity, constraintsOf } from "../../pricing/subscription.ts";
+import { creditTermsOf } from "../../pricing/credits.ts";
 import { classOf, equalJson } from "../change.ts";
 import type { Change, ChangeClass, Subject } from "../change.ts";
 import { priceEffect } from "../configuration.ts";
+import { rateEffect, rolloverEffect, unitsOf } from "../credits.ts";
 import { isUnlimited, meaningEffect, mirrored, periodEffect, together } from "../effect.ts";
 import type { Effect } from "../effect.ts";
 
@@ -183,9 +185,36 @@ export function comparePricingHeaders(before: Pricing, after: Pricing): Change[]
   }
   report.compare("url", before.url, after.url);
   report.compareNames("tags", before.tags, after.tags, "same");
-  report.compare("custom", before.custom, after.custom);
+  report.compare("custom", withoutCredits(before.custom), withoutCredits(after.custom));
   report.compare("variables", before.variables, after.variables);
   return report.changes;
+}
+
+/** Returns the custom data without what {@link compareCredits} compares. */
+function withoutCredits(custom: Pricing["custom"]): JsonValue {
+  const { faregate, ...others } = custom;
+  if (typeof faregate !== "object" || faregate === null || Array.isArray(faregate)) return { ...custom };
+  const { rates: _, rollover: __, ...rest } = faregate as Readonly<Record<string, JsonValue>>;
+  return Object.keys(rest).length === 0 ? others : { ...others, faregate: rest };
+}
+
+/** Compares what resets carry over and what units cost, of limits that both pricings have. */
+export function compareCredits(before: Pricing, after: Pricing): Change[] {
+  const [old, now] = [creditTermsOf(before), creditTermsOf(after)];
+  const names = new Set(after.usageLimits.map(({ name }) => name));
+  return before.usageLimits
+    .filter(({ name }) => names.has(name))
+    .flatMap(({ name }) => {
+      const report = new Reporter("usageLimit", name);
+      const [had, has] = [old.rates.get(name), now.rates.get(name)];
+      for (const unit of unitsOf(had, has)) {
+        const [was, is] = [had?.get(unit), has?.get(unit)];
+        report.compare(`rate ${unit}`, was, is, () => rateEffect(was, is));
+      }
+      const [kept, keeps] = [old.rollover.get(name), now.rollover.get(name)];
+      report.compare("rollover", kept && { ...kept }, keeps && { ...keeps }, () => rolloverEffect(kept, keeps));
+      return report.changes;
+    });
 }
 
 /** Creates the change for a subject that only one pricing has. */

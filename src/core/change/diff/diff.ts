@@ -5,6 +5,7 @@ import { canonical, CHANGE_CLASSES, SUBJECTS } from "../change.ts";
 import type { Change, ChangeClass } from "../change.ts";
 import {
   compareAddOnDefinitions,
+  compareCredits,
   compareFeatureDefinitions,
   compareLimitDefinitions,
   comparePlanDefinitions,
@@ -96,6 +97,7 @@ function compareDefinitions(before: CompiledPricing, after: CompiledPricing): Ch
     ),
     ...pair(byName(old.features), byName(now.features), compareFeatureDefinitions),
     ...pair(before.usageLimits, after.usageLimits, compareLimitDefinitions),
+    ...compareCredits(old, now),
   ];
 }
 

@@ -52,7 +52,8 @@ export function describeChange(change: Change): string {
   const where = whereOf(change);
   const side = mode === undefined ? "" : ` (${mode})`;
   const field = aspect === "value" || aspect === "access" ? "" : ` ${aspect}`;
-  const text = `${what}${field}${side}${where === "" ? "" : ` ${where}`}: `;
+  const isRate = aspect.startsWith("rate ");
+  const text = isRate ? `${aspect} of ${name}: ` : `${what}${field}${side}${where === "" ? "" : ` ${where}`}: `;
   if (unknown === true) return `${text}changed; its effect cannot be determined`;
   if (aspect !== "value" && isList(before) && isList(after)) return `${text}${listDifference(before, after)}`;
   return `${text}${quoted(before)} → ${quoted(after)}`;

@@ -3,6 +3,7 @@ import type { Pricing } from "../../pricing/model.ts";
 import { LINT_CODES, sourceFactsSteps } from "../finding.ts";
 import type { Finding } from "../finding.ts";
 import { memoizeEntitlements, sideSteps } from "../entitlements.ts";
+import { lintCredits } from "./credits.ts";
 import { lintFeatures } from "./expressions.ts";
 import type { Report } from "./report.ts";
 import { lintOffers } from "./offers.ts";
@@ -57,6 +58,7 @@ export function* lintSteps(pricing: Pricing, source?: string, isOver: IsOver = N
     findings.push({ code, severity: LINT_CODES[code], path: path.join("."), ...locateOffset(at), message });
   }
   try {
+    lintCredits(side, report);
     yield* lintNegatives(side, report);
     yield* lintFeatures({ side, space, holdingAt, report, step });
     yield* lintOffers({ side, space, holdingAt, report, step });

@@ -15,7 +15,16 @@ import { sameLevel } from "../../../db/queries/usage.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { type BalanceChange, type Raised, usageEvents, withRaised } from "../../usage-events.ts";
-import { balanceChanges, consumedOf, decide, evaluationFor, explained, involvedLevels } from "../decision.ts";
+import {
+  balanceChanges,
+  consumedOf,
+  decide,
+  evaluationFor,
+  explained,
+  involvedLevels,
+  priced,
+  withCost,
+} from "../decision.ts";
 import { needsRenewal, prepare, type Prepared } from "../prepare.ts";
 import type { FeatureAnswer, QueuedEvaluation, QueuedRequest, QueuedSettlement, SettlementAnswer } from "../request.ts";
 import { decideSettlement } from "../settlement.ts";
@@ -116,13 +125,20 @@ async function prepareUnlessDue(
 }
 
 /** Decides one request, and adds its consumption or hold to the balances that the next request sees. */
-function decideNext(prepared: Prepared, request: QueuedEvaluation, writes: Writes, now: Date): Answer {
+function decideNext(prepared: Prepared, asked: QueuedEvaluation, writes: Writes, now: Date): Answer | Failure {
+  let request = asked;
+  try {
+    request = priced(prepared, asked);
+  } catch (error) {
+    if (error instanceof Failure) return error;
+    throw error;
+  }
   const { result, counts } = decide(prepared, request);
   const { usage } = prepared;
-  if (!counts) return explained(prepared, result, request, usage);
+  if (!counts) return withCost(explained(prepared, result, request, usage), request);
   if (isTake(request)) return takeNext(prepared, request, result, writes, now);
   countGranted(prepared, request, result, writes, { operationId: newId(now) });
-  return explained(prepared, result, request, usage);
+  return withCost(explained(prepared, result, request, usage), request);
 }
 
 /**
@@ -199,7 +215,7 @@ function takeNext(
       holdDue: now.holdDue === null || until < now.holdDue ? until : now.holdDue,
     }));
   }
-  return holdTaken(prepared, request, result, taken);
+  return withCost(holdTaken(prepared, request, result, taken), request);
 }
 
 /** Decides one settlement, and takes its hold off the balances that the next request sees. */

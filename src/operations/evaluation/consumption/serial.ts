@@ -6,7 +6,7 @@ import { moveLevels } from "../../../db/queries/usage.ts";
 import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
-import { balanceChanges, decide, explained, involvedLevels, mapValues } from "../decision.ts";
+import { balanceChanges, decide, explained, involvedLevels, mapValues, priced, withCost } from "../decision.ts";
 import { evaluationWithoutBlocks } from "../../evaluations.ts";
 import { type UsageEvents, usageEvents } from "../../usage-events.ts";
 import { withOpenHold } from "../open-hold.ts";
@@ -25,11 +25,12 @@ import { holdTaken, isTake, newHold, type TakeRequest } from "./take.ts";
  * Consumes, or takes a hold, in its own transaction or in the caller's. Blocks on the contract's lock, and writes what is
  * due first.
  */
-export async function consumeSerially(ctx: Context, request: EvaluationRequest): Promise<FeatureAnswer> {
+export async function consumeSerially(ctx: Context, asked: EvaluationRequest): Promise<FeatureAnswer> {
   const organizationId = evaluatedOrganization(ctx);
-  return withLockedContract(ctx, { organizationId, userId: request.userId }, async (ctx, prepared) => {
+  return withLockedContract(ctx, { organizationId, userId: asked.userId }, async (ctx, prepared) => {
+    const request = priced(prepared, asked);
     const { result, counts } = decide(prepared, request);
-    if (!counts) return explained(prepared, result, request, prepared.usage);
+    if (!counts) return withCost(explained(prepared, result, request, prepared.usage), request);
     if (isTake(request)) return takeSerially(ctx, prepared, { ...request, organizationId }, result);
     const { held } = prepared;
     const now = ctx.resources.now();
@@ -49,7 +50,7 @@ export async function consumeSerially(ctx: Context, request: EvaluationRequest):
     const answer = { ...result, used: mapValues(result.used ?? {}, (id, computed) => usage.get(id) ?? computed) };
     const changes = balanceChanges(prepared, involved, answer);
     await recordUsage(ctx, organizationId, usageEvents(prepared.contract, request.userId, changes));
-    return explained(prepared, answer, request, usage);
+    return withCost(explained(prepared, answer, request, usage), request);
   });
 }
 
@@ -81,7 +82,7 @@ async function takeSerially(
   }
   const taken = newHold(prepared, request, ctx.resources.now());
   await takeHolds(ctx.db, [taken]);
-  return holdTaken(prepared, request, result, taken);
+  return withCost(holdTaken(prepared, request, result, taken), request);
 }
 
 /** Settles a hold in its own transaction, or in the caller's. Blocks on the contract's lock. */

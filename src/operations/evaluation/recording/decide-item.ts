@@ -2,11 +2,12 @@ import { evaluateBoolean } from "../../../core/pricing/evaluate.ts";
 import type { Consumption } from "../../../db/queries/consumption.ts";
 import type { ItemKey } from "../../../db/queries/usage-batches.ts";
 import { contractNotFound } from "../../contract-address.ts";
-import type { Failure } from "../../errors.ts";
+import { Failure } from "../../errors.ts";
 import { countGranted, type Writes } from "../consumption/decide-in-order.ts";
 import { decide, evaluationFor, involvedLevels, offReason } from "../decision.ts";
 import { EXPIRED, type Prepared } from "../prepare.ts";
 import type { QueuedEvaluation } from "../request.ts";
+import { amountsOf, ratesIn, type RatesOf, splitUnits } from "../units.ts";
 import { canonicalText, type ItemVerdict, type RecordingMode, type UsageItem } from "./item.ts";
 
 /** How far ahead the sender's clock may be. Such an item counts as of now. */
@@ -56,11 +57,22 @@ export const noWrites = (): RecordingWrites => ({
  */
 export function decideItem(
   { organizationId, mode, now, ledgerStart }: Circumstances,
-  { entry, contract, taken }: { entry: Entry; contract: Prepared | Failure; taken: "same" | "other" | undefined },
+  {
+    entry,
+    contract,
+    taken,
+    rates,
+  }: {
+    entry: Entry;
+    contract: Prepared | Failure;
+    taken: "same" | "other" | undefined;
+    /** Rates of the moment of the item. Default: those of now. */
+    rates?: RatesOf | undefined;
+  },
   writes: RecordingWrites,
 ): ItemVerdict {
   const { item } = entry;
-  const { key, featureId, amounts } = item;
+  const { key, featureId } = item;
   const refused = (reason: ItemVerdict["reason"], error?: string): ItemVerdict => ({
     key,
     verdict: "refused",
@@ -75,6 +87,15 @@ export function decideItem(
   if (item.at !== undefined && item.at.getTime() > now.getTime() + MAX_AHEAD_MS) return refused("FUTURE");
 
   if (!("evaluation" in contract)) return verdictOfFailure(item, contract);
+  const split = splitUnits(item.amounts);
+  let amounts = split.amounts;
+  try {
+    if (split.units !== undefined)
+      amounts = { ...amounts, ...amountsOf(split.units, rates ?? ratesIn(contract.evaluation)) };
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    return refused("INVALID_EXPECTED_CONSUMPTION", error.message);
+  }
   const request: QueuedEvaluation = {
     organizationId,
     userId: item.userId,

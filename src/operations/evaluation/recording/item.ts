@@ -4,8 +4,8 @@ import type { EvaluationErrorCode } from "../../../core/pricing/evaluate.ts";
 export interface UsageItem {
   userId: string;
   featureId: string;
-  /** `<service>-<limit>` -> amount; at least one. */
-  amounts: Readonly<Record<string, number>>;
+  /** `<service>-<limit>` -> amount, or the number of each unit; at least one. */
+  amounts: Readonly<Record<string, number | Readonly<Record<string, number>>>>;
   /** Chosen by the sender: the organization counts an item with a key once within 35 days. */
   key: string;
   /** Moment of use. Default: when it is recorded. */
@@ -48,6 +48,8 @@ export interface RecordingMode {
 
 /** Canonical text of an item: two with the same text are the same item, whatever the order of their amounts. */
 export function canonicalText({ userId, featureId, amounts, at, blocks }: UsageItem): string {
-  const sorted = Object.entries(amounts).sort(([a], [b]) => (a < b ? -1 : 1));
+  const inOrder = <T>(values: Readonly<Record<string, T>>) =>
+    Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
+  const sorted = inOrder(amounts).map(([id, value]) => [id, typeof value === "number" ? value : inOrder(value)]);
   return JSON.stringify([userId, featureId, sorted, at?.getTime() ?? null, ...(blocks === false ? [false] : [])]);
 }

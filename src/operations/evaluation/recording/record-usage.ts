@@ -16,6 +16,7 @@ import { Failure } from "../../errors.ts";
 import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "../contract-lock.ts";
 import { evaluatedOrganization, needsRenewal, prepare, type Prepared, withLockedContract } from "../prepare.ts";
 import { type Circumstances, decideItem, entryOf, type Entry, noWrites, type RecordingWrites } from "./decide-item.ts";
+import { ratesAt, type RatesOf } from "../units.ts";
 import type { ItemVerdict, RecordingMode, UsageItem, VerdictKind } from "./item.ts";
 
 /*
@@ -219,12 +220,24 @@ async function decideAndWrite(
   const verdicts: Verdicts = new Map();
   for (const entry of entries) {
     const contract = contractOf(entry.item.userId);
-    verdicts.set(entry, decideItem(circumstances, { entry, contract, taken: taken.get(entry) }, writes));
+    const rates = await ratesOfItem(ctx, entry.item, contract, now);
+    verdicts.set(entry, decideItem(circumstances, { entry, contract, taken: taken.get(entry), rates }, writes));
   }
   await writeUsage(ctx.db, organizationId, { ...writes, keys: [...writes.keys.values()] }, now);
   await rememberRaised(ctx.db, writes.raised);
   await recordEvents(ctx.db, writes.events);
   return verdicts;
+}
+
+/** Returns the rates of the moment of an item that was in the past; undefined for those of now. */
+async function ratesOfItem(
+  ctx: Context,
+  { at, amounts }: UsageItem,
+  contract: Prepared | Failure,
+  now: Date,
+): Promise<RatesOf | undefined> {
+  const isPriced = at !== undefined && at < now && Object.values(amounts).some((amount) => typeof amount !== "number");
+  return isPriced && "evaluation" in contract ? ratesAt(ctx, contract.contract.contractId, at) : undefined;
 }
 
 /**
