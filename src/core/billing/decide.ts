@@ -4,7 +4,12 @@ import { mapItems, mapKnownItems, type PriceMap } from "./terms.ts";
 
 /** What a message makes of the subscription that a contract follows. */
 export type Decision =
-  | { readonly register: SubscriptionRegister; readonly isNewest: boolean }
+  | {
+      readonly register: SubscriptionRegister;
+      readonly isNewest: boolean;
+      /** Set for the end of a subscription that never bought anything known. */
+      readonly unmapped?: string;
+    }
   | { readonly outcome: Extract<BillingOutcome, "unmapped" | "failed">; readonly reason: string };
 
 /**
@@ -26,10 +31,9 @@ export function decide(
   if ("services" in mapped) return received(known, content, { createdAt, services: mapped.services });
   // Losing must not depend on a map: an unknown price beside a known one would keep what nobody pays for.
   if (status === "ended") {
-    const services = mapKnownItems(items, prices);
-    if (known !== undefined || Object.keys(services).length > 0) {
-      return received(known, content, { createdAt, services });
-    }
+    const result = received(known, content, { createdAt, services: mapKnownItems(items, prices) });
+    const isUnknown = "unmapped" in mapped && result.register.everServices.length === 0;
+    return isUnknown ? { ...result, unmapped: mapped.unmapped } : result;
   }
   return "unmapped" in mapped
     ? { outcome: "unmapped", reason: unmappedReason(mapped.unmapped) }

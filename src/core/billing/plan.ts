@@ -67,8 +67,7 @@ export function planContract(
     for (const [key, wanted] of Object.entries(target.services)) if (wanted === null) services.delete(key);
   }
   const ends = target.stopped !== null && services.size === 0;
-  const kept = Object.keys(current).length > 0 ? current : target.last;
-  const next = ends ? kept : Object.fromEntries(services);
+  const next = ends ? keptAtEnd(current, applied, target) : Object.fromEntries(services);
   if (contract === null && Object.keys(next).length === 0) return null;
   return {
     services: next,
@@ -76,6 +75,16 @@ export function planContract(
     billing: sameBilling(target, contract === null ? null : applied) ? null : billingOf(target, ends),
     applied: { services: target.services, period: target.period, stopped: target.stopped, ends },
   };
+}
+
+/** Services of a contract that ends: what was bought last, unless somebody changed it by hand. */
+function keptAtEnd(current: CurrentServices, applied: AppliedTarget | null, { last }: ContractTarget): CurrentServices {
+  if (Object.keys(current).length === 0) return last;
+  const entries = Object.entries(current).map(([key, terms]) => {
+    const isBought = applied !== null && same(terms, entryOf(applied.services, key));
+    return [key, (isBought ? entryOf(last, key) : undefined) ?? terms] as const;
+  });
+  return Object.fromEntries(entries);
 }
 
 function billingOf({ period, stopped }: ContractTarget, ends: boolean): BillingTarget | null {

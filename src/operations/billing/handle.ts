@@ -124,6 +124,9 @@ async function subscribe(
       events.push(...result.events);
       return result;
     });
+    if (decision.unmapped !== undefined) {
+      return { outcome: "unmapped", reason: unmappedReason(decision.unmapped), userId };
+    }
     if (!isNewest) {
       return { outcome: "stale", reason: `A newer message of ${subscription} was applied already`, userId };
     }
