@@ -37,7 +37,7 @@ export type {
   ScheduledTrialEnd,
   Trial,
 } from "./back/scheduled.ts";
-export type { BilledPrice, BilledPrices, ContractBilling, RenewalPeriod } from "./back/billing.ts";
+export type { ContractBilling, RenewalPeriod } from "./back/billing.ts";
 export type { Override, OverrideChange, OverrideElement, OverrideQuery, OverrideValue } from "./back/overrides.ts";
 export type { Balance, Block, BlockQuery, BlockState, NewBlock } from "./back/blocks.ts";
 export type { Hold, HoldAnswer, HoldQuery, HoldState, SettleAnswer } from "./back/holds.ts";

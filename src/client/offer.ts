@@ -16,8 +16,14 @@ type Changes = Readonly<Record<"gains" | "losses" | "differences", readonly Chan
 /** Null for a text as price; `now` also for another currency. */
 type Price = Readonly<{ now: number | null; then: number | null; currency: string; unit: string | null }>;
 
+/** What a checkout of a configuration has to buy, by payment provider. Present where all of it has price ids. */
+export type BilledPrices = Readonly<
+  Partial<Record<"stripe" | "standard", readonly Readonly<{ price: string; quantity: number }>[]>>
+>;
+
 /** A purchase, with its effects and its price. `contact`: the price is a text, such as "Contact sales". */
-export type Purchase = Changes & Readonly<{ target: Configuration; contact: boolean; price: Price }>;
+export type Purchase = Changes &
+  Readonly<{ target: Configuration; contact: boolean; price: Price; billing?: BilledPrices }>;
 
 /**
  * The smallest purchase that turns a feature on for an end user. Without one, `target` is null and `reason` says why.
@@ -30,6 +36,7 @@ export type Unlock = Changes &
     service: string | null;
     reason: "UNKNOWN_FEATURE" | "NO_EXPRESSION" | "ALREADY_ON" | "NOT_OFFERED" | "UNDECIDED" | null;
     price: Price | null;
+    billing?: BilledPrices;
     alternatives: readonly Purchase[];
   }> &
   Readonly<Record<"current" | "target", Configuration | null> & Record<"contact" | "complete", boolean>>;
@@ -50,6 +57,7 @@ export type OfferedPlan = Item &
   Readonly<Record<"features" | "limits", readonly Shown[]>> &
   Readonly<{
     select: Configuration;
+    billing?: BilledPrices;
     scenario?: "current" | "contact" | "upgrade" | "downgrade" | "switch";
   }>;
 
@@ -65,6 +73,7 @@ export type OfferedAddOn = Item &
     limits: ByName;
     extensions: ByName<number>;
     select: Configuration | null;
+    billing?: BilledPrices;
     held?: number;
   }>;
 

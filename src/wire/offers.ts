@@ -81,7 +81,17 @@ const price = z
 const changes = { gains: z.array(change), losses: z.array(change), differences: z.array(change) };
 const contact = z.boolean().describe("True if it has a text as price, which the user does not have yet");
 
-const purchase = z.strictObject({ target: configuration, contact, price, ...changes }).meta({ id: "Purchase" });
+const billedItems = z.array(z.strictObject({ price: z.string(), quantity: z.number() }));
+/** What a checkout has to buy, by provider. */
+const billing = z
+  .strictObject({ stripe: billedItems.optional(), standard: billedItems.optional() })
+  .meta({ id: "BilledPrices" })
+  .optional()
+  .describe("What a checkout of it has to buy, by payment provider; only where all of it has price ids");
+
+const purchase = z
+  .strictObject({ target: configuration, contact, price, ...changes, billing })
+  .meta({ id: "Purchase" });
 
 export const unlock = z
   .strictObject({
@@ -96,6 +106,7 @@ export const unlock = z
     contact,
     price: price.nullable(),
     ...changes,
+    billing,
     alternatives: z.array(purchase).describe("The best purchases of other plans, at most three"),
     complete: z.boolean().describe("False when the search was cut off; `target` is then the best found so far"),
   })
@@ -145,6 +156,7 @@ export const offer = z
         features: z.array(shown(featureValue)).describe("In the order of `features`"),
         limits: z.array(shown(limitValue)).describe("In the order of `limits`"),
         select: configuration.describe("What choosing the plan means"),
+        billing,
         scenario: z.enum(["current", "contact", "upgrade", "downgrade", "switch"]).optional(),
       }),
     ),
@@ -159,6 +171,7 @@ export const offer = z
         limits: z.record(z.string(), shown(limitValue)),
         extensions: z.record(z.string(), shown(z.number())),
         select: configuration.nullable().describe("What choosing the add-on means; null if it cannot be chosen"),
+        billing,
         held: z.number().optional().describe("Units that the user has"),
       }),
     ),

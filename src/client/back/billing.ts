@@ -15,15 +15,3 @@ export interface ContractBilling {
   /** Start of the subscription, ISO 8601 in UTC. */
   readonly since: string;
 }
-
-/** A price of a provider that a checkout has to buy. */
-export interface BilledPrice {
-  readonly price: string;
-  readonly quantity: number;
-}
-
-/** What a checkout of a configuration has to buy, by provider. Present where all of it has price ids. */
-export interface BilledPrices {
-  readonly stripe?: readonly BilledPrice[];
-  readonly standard?: readonly BilledPrice[];
-}

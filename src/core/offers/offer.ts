@@ -1,3 +1,4 @@
+import { type BilledPrices, type ConnectedPrices, pricesOf } from "../billing/prices-of.ts";
 import type { Side } from "../change/entitlements.ts";
 import type { CompiledPricing } from "../pricing/compile.ts";
 import type {
@@ -56,6 +57,8 @@ export interface OfferedPlan extends OfferedItem {
   readonly features: readonly Shown<FeatureValue>[];
   readonly limits: readonly Shown<LimitValue>[];
   readonly select: NamedConfiguration;
+  /** With a key: what a checkout of `select` has to buy, where all of it has price ids. */
+  readonly billing?: BilledPrices;
   /** With a user: what choosing the plan is for them. */
   readonly scenario?: Scenario;
 }
@@ -70,6 +73,7 @@ export interface OfferedAddOn extends OfferedItem {
   readonly limits: Readonly<Record<string, Shown<LimitValue>>>;
   readonly extensions: Readonly<Record<string, Shown<number>>>;
   readonly select: NamedConfiguration | null;
+  readonly billing?: BilledPrices;
   /** With a user: units that the contract has. */
   readonly held?: number;
 }
@@ -170,7 +174,14 @@ export function offerFor(
     service,
     versions,
     user,
-  }: { service: string; versions: readonly string[] | undefined; user: OfferUser | undefined },
+    connected = [],
+  }: {
+    service: string;
+    versions: readonly string[] | undefined;
+    user: OfferUser | undefined;
+    /** Maps of connections to payment providers. Default: none. */
+    connected?: readonly ConnectedPrices[];
+  },
 ): Offer {
   const { pricing: compiled, serviceName: key } = side;
   const { pricing } = compiled;
@@ -181,6 +192,10 @@ export function offerFor(
   const shown = shownItems(compiled, held);
   const isShownAddOn = (addOn: AddOn): boolean => shown.addOns.has(addOn);
 
+  const selected = <Select extends NamedConfiguration | null>(select: Select) => {
+    const prices = pricesOf(connected, key, select);
+    return { select, ...(prices === undefined ? {} : { billing: prices }) };
+  };
   const planOf = (plan: Plan): OfferedPlan => {
     const select = choosePlan(compiled, plan, held, isShownAddOn);
     return {
@@ -194,7 +209,7 @@ export function offerFor(
         const value = own ?? limit.defaultValue;
         return { value, text: limitText(value, limit) };
       }),
-      select: named(compiled, select),
+      ...selected(named(compiled, select)),
       ...(user === undefined ? {} : { scenario: scenarioOf(side, plan, select, held) }),
     };
   };
@@ -210,7 +225,7 @@ export function offerFor(
       features: shownValues(features, addOn.features, featureText),
       limits: shownValues(limits, addOn.usageLimits, limitText),
       extensions: shownValues(limits, addOn.usageLimitsExtensions, extensionText),
-      select: select === undefined ? null : named(compiled, select),
+      ...selected(select === undefined ? null : named(compiled, select)),
       ...(user === undefined ? {} : { held: heldUnits(addOn, held) }),
     };
   };

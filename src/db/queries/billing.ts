@@ -1,9 +1,11 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, desc, eq, sql, type SQLWrapper } from "drizzle-orm";
+import type { ConnectedPrices } from "../../core/billing/prices-of.ts";
 import type { Followed, ShownSubscription } from "../../core/billing/target.ts";
 import type { AppliedTarget } from "../../core/billing/plan.ts";
 import type { SubscriptionRegister } from "../../core/billing/register.ts";
+import { serviceKey } from "../../core/pricing/names.ts";
 import type { Database } from "../postgres/connect.ts";
-import { textArray } from "../postgres/lists.ts";
+import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { billingConnections, billingLinks, billingSubscriptions, contractBilling } from "../schema.ts";
 
 /** Address of a subscription. */
@@ -150,6 +152,70 @@ export async function putLink(
       set: { userId: link.userId, linkedAt: link.linkedAt },
       setWhere: sql`${billingLinks.linkedAt} <= ${link.linkedAt.toISOString()}::timestamptz`,
     });
+}
+
+/** Makes contracts follow no subscription. */
+export async function stopFollowingIn(tx: Database, contractIds: readonly string[]): Promise<void> {
+  await tx.delete(contractBilling).where(isAnyOf(contractBilling.contractId, contractIds));
+}
+
+/** Gives a service its new name in the maps, subscriptions and applied targets of its organization. */
+export async function renameInBilling(
+  tx: Database,
+  { organizationId, from, to }: { organizationId: string; from: string; to: string },
+): Promise<void> {
+  const key = serviceKey(to);
+  const connected = await tx
+    .select()
+    .from(billingConnections)
+    .where(eq(billingConnections.organizationId, organizationId))
+    .for("update");
+  if (connected.length === 0) return;
+  const renamed = <T>(record: Readonly<Record<string, T>>) =>
+    Object.fromEntries(Object.entries(record).map(([name, value]) => [name === from ? key : name, value]));
+  for (const { id, prices, ended } of connected) {
+    const entries = Object.entries(prices).map(
+      ([price, mapped]) => [price, serviceKey(mapped.service) === from ? { ...mapped, service: to } : mapped] as const,
+    );
+    await tx
+      .update(billingConnections)
+      .set({ prices: Object.fromEntries(entries), ended: renamed(ended) })
+      .where(eq(billingConnections.id, id));
+  }
+  const mentions = (column: SQLWrapper) => sql`strpos(${column}::text, ${JSON.stringify(from)}) > 0`;
+  const subscriptions = await tx
+    .select()
+    .from(billingSubscriptions)
+    .where(and(eq(billingSubscriptions.organizationId, organizationId), mentions(billingSubscriptions.register)));
+  for (const { register, ...name } of subscriptions) {
+    const { everServices, newest } = register;
+    const everRenamed = everServices.map((each) => (each === from ? key : each)).sort();
+    const changed = {
+      ...register,
+      everServices: everRenamed,
+      newest: { ...newest, services: renamed(newest.services) },
+    };
+    await tx.update(billingSubscriptions).set({ register: changed }).where(at(name));
+  }
+  const followed = await tx
+    .select({ contractId: contractBilling.contractId, applied: contractBilling.applied })
+    .from(contractBilling)
+    .where(and(eq(contractBilling.organizationId, organizationId), mentions(contractBilling.applied)));
+  for (const { contractId, applied } of followed) {
+    await tx
+      .update(contractBilling)
+      .set({ applied: { ...applied, services: renamed(applied.services) } })
+      .where(eq(contractBilling.contractId, contractId));
+  }
+}
+
+/** Reads the maps of an organization's connections. */
+export function readPrices(db: Database, organizationId: string): Promise<ConnectedPrices[]> {
+  return db
+    .select({ provider: billingConnections.provider, prices: billingConnections.prices })
+    .from(billingConnections)
+    .where(eq(billingConnections.organizationId, organizationId))
+    .orderBy(desc(billingConnections.provider));
 }
 
 /** SQL expression: the subscription that contract `c` follows; null without one. Read it with {@link billingIn}. */

@@ -1,4 +1,5 @@
 import { type Offer, offerFor, type OfferUser } from "../../core/offers/offer.ts";
+import { readPrices } from "../../db/queries/billing.ts";
 import { listVersions } from "../../db/queries/pricings.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import { isIdentifier } from "../access.ts";
@@ -49,7 +50,8 @@ export async function readOffer(
     user = { held };
   }
   const active = versions.filter(({ state }) => state === "active").map((row) => row.version);
-  return offerFor(side, { service: service.name, versions: active, user });
+  const connected = await readPrices(ctx.db, organizationId);
+  return offerFor(side, { service: service.name, versions: active, user, connected });
 }
 
 function hasEnded({ endDate, autoRenew }: ContractSnapshot, now: Date): boolean {

@@ -1,3 +1,4 @@
+import { type BilledPrices, pricesOf } from "../../core/billing/prices-of.ts";
 import { configurationOf } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
 import { usageOf, withOverridesOf } from "../../core/change/entitlements.ts";
@@ -14,13 +15,14 @@ import { involvedLimits, prepareEvaluation } from "../../core/pricing/evaluate.t
 import { idOf } from "../../core/pricing/evaluation.ts";
 import { holdsAt } from "../../core/pricing/overrides.ts";
 import type { Grant } from "../../core/pricing/subscription.ts";
+import { readPrices } from "../../db/queries/billing.ts";
 import type { SnapshotOverride } from "../../db/queries/contract-snapshots.ts";
 import type { SnapshotService } from "../../db/schema.ts";
 import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { decide } from "./decision.ts";
-import { type Prepared, prepareContract } from "./prepare.ts";
+import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
 import { versionNotFound } from "../service-address.ts";
 import { inBudget } from "../state/analysis.ts";
@@ -41,7 +43,9 @@ export interface Unlock extends Pick<Purchase, "contact" | "gains" | "losses" | 
   /** Null with a target. */
   readonly reason: NoUnlock | null;
   readonly price: Purchase["price"] | null;
-  readonly alternatives: readonly Purchase[];
+  /** What a checkout of `target` has to buy, where all of it has price ids. */
+  readonly billing?: BilledPrices;
+  readonly alternatives: readonly (Purchase & { readonly billing?: BilledPrices })[];
   /** False when the search was cut off: `target` is then the best found so far. */
   readonly complete: boolean;
 }
@@ -76,7 +80,19 @@ export async function unlockFeature(ctx: Context, asked: Asked): Promise<Unlock>
   if (isOn(prepared, asked)) return { ...nothingFound(asked, "ALREADY_ON"), ...answer };
   const goal = goalOf(prepared, asked, found);
   const searched = await inBudget(SEARCH_MS, (isOver) => unlockSteps({ before, after, current }, goal, isOver));
-  return answerOf(asked, answer, searched);
+  return withPrices(ctx, contracted.key, answerOf(asked, answer, searched));
+}
+
+/** Adds what a checkout of the target, and of each alternative, has to buy. */
+async function withPrices(ctx: Context, serviceKey: string, unlock: Unlock): Promise<Unlock> {
+  if (unlock.target === null) return unlock;
+  const connected = await readPrices(ctx.db, evaluatedOrganization(ctx));
+  if (connected.length === 0) return unlock;
+  const priced = <Item extends { readonly target: NamedConfiguration | null }>(item: Item) => {
+    const prices = pricesOf(connected, serviceKey, item.target);
+    return prices === undefined ? item : { ...item, billing: prices };
+  };
+  return priced({ ...unlock, alternatives: unlock.alternatives.map(priced) });
 }
 
 function answerOf(
