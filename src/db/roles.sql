@@ -94,7 +94,8 @@ begin
   for hidden in
     select table_name, string_agg(quote_ident(column_name), ', ') as shown
     from information_schema.columns
-    where table_schema = 'public' and table_name in ('users', 'organization_keys', 'webhook_endpoints', 'idempotency_keys', 'token_keys')
+    where table_schema = 'public' and table_name in ('users', 'organization_keys', 'webhook_endpoints', 'idempotency_keys', 'token_keys',
+      'billing_connections')
       and column_name !~ '(hash|sealed|fingerprint|body)'
     group by table_name
   loop

@@ -6,6 +6,7 @@ import { pruneRates } from "../db/queries/rate-counters.ts";
 import {
   compactLedger,
   pruneAuditLog,
+  pruneBillingMessages,
   pruneDenials,
   pruneHolds,
   pruneIdempotencyKeys,
@@ -67,6 +68,7 @@ async function prune(db: Database, days: { events: number; audit: number; ledger
   await pruneDeliveries(db, { days: days.events, keep: KEEP_DELIVERIES });
   await pruneIdempotencyKeys(db, now);
   await pruneUsageKeys(db, now);
+  await pruneBillingMessages(db, now);
   await pruneDenials(db, now);
   await pruneRates(db, now);
   await pruneAuditLog(db, now, days.audit);

@@ -313,7 +313,7 @@ function originHeaders(settings: HttpSettings): (c: AppContext) => string | unde
       if (origin !== undefined) {
         headers["Access-Control-Allow-Origin"] = origin;
         headers["Access-Control-Expose-Headers"] =
-          "X-Total-Count, X-Request-Id, Idempotent-Replayed, ETag, Retry-After, Date, Next-After, Link";
+          "X-Total-Count, X-Request-Id, Idempotent-Replayed, ETag, Retry-After, Date, Next-After, Link, X-Faregate-Billing";
       }
     }
     return isAllowed ? origin : undefined;

@@ -56,6 +56,22 @@ export function pruneDenials(db: Database, now: Date): Promise<number> {
   });
 }
 
+/** Days for which messages of payment providers are kept. Source: contract billing §3. */
+const MESSAGE_DAYS = 90;
+
+/** Deletes messages of payment providers older than 90 days. Returns the number deleted. */
+export function pruneBillingMessages(db: Database, now: Date): Promise<number> {
+  return untilDone(async () => {
+    const gone = await db.execute(sql`
+      delete from billing_messages where (connection_id, message_id) in (
+        select connection_id, message_id from billing_messages
+        where received_at < ${before(now, MESSAGE_DAYS)}::timestamptz
+        order by received_at limit ${BATCH}::integer for update skip locked
+      ) returning 1`);
+    return gone.length;
+  });
+}
+
 /** Deletes keys of recorded usage that are free again. Returns the number deleted. */
 export function pruneUsageKeys(db: Database, now: Date): Promise<number> {
   return untilDone(async () => {

@@ -64,6 +64,14 @@ function billingChangesOf(c: AppContext): billing.BillingChanges {
   return changes;
 }
 
+/** Answers with contracts that were changed by hand, and warns of those that a payment provider's next message may overrule. */
+function changed<Shown extends { billing?: object }>(c: AppContext, result: Shown | readonly Shown[]): Response {
+  const shown: readonly Shown[] = Array.isArray(result) ? result : [result];
+  const isFollowed = shown.some(({ billing }) => billing !== undefined);
+  if (isFollowed) c.get("request").headers["X-Faregate-Billing"] = "followed";
+  return json(c, result);
+}
+
 const address = (c: AppContext) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
 
 /**
@@ -145,7 +153,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
   .put("/", async (c) => {
     const wanted = bodyOf(c, novation);
     const named = { organizationId: scope(c), groupId: groupOf(c), overrideReason: overrideReasonOf(c) };
-    return json(c, await novateGroup(context(c), { ...named, novation: { ...wanted, ...cancelling(c) } }));
+    return changed(c, await novateGroup(context(c), { ...named, novation: { ...wanted, ...cancelling(c) } }));
   })
   .delete("/", async (c) => {
     const [organizationId, userId] = [scope(c), nonEmpty(c, "userId")];
@@ -160,7 +168,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
   })
   .put("/:userId", async (c) => {
     const wanted = { ...bodyOf(c, novation), ...cancelling(c) };
-    return json(c, await novateContract(context(c), { ...address(c), novation: wanted }));
+    return changed(c, await novateContract(context(c), { ...address(c), novation: wanted }));
   })
   .delete("/:userId", async (c) => {
     await contracts.deleteContract(context(c), address(c));
@@ -175,7 +183,10 @@ export const contractRoutes = new Hono<AppEnv>()
     // Without a group, a key means all contracts of its organization. A platform ADMIN has none, so the group is
     // required.
     if (groupId === undefined && isPlatformAdmin(c.get("caller"))) groupOf(c);
-    return json(c, await billing.updateGroupBillingPeriod(context(c), { organizationId: scope(c), groupId, changes }));
+    return changed(
+      c,
+      await billing.updateGroupBillingPeriod(context(c), { organizationId: scope(c), groupId, changes }),
+    );
   })
   .put("/:userId/usageLevels", async (c) => {
     const input = { ...address(c), change: usageChange(c) };
@@ -185,6 +196,6 @@ export const contractRoutes = new Hono<AppEnv>()
     json(c, await contracts.updateContact(context(c), { ...address(c), changes: bodyOf(c, contactChanges) })),
   )
   .put("/:userId/billingPeriod", async (c) =>
-    json(c, await billing.updateBillingPeriod(context(c), { ...address(c), changes: billingChangesOf(c) })),
+    changed(c, await billing.updateBillingPeriod(context(c), { ...address(c), changes: billingChangesOf(c) })),
   )
   .route("/", organizationContractRoutes);

@@ -1,5 +1,5 @@
 import { and, asc, eq, gt, isNotNull } from "drizzle-orm";
-import { organizationKeys, tokenKeys, users, webhookEndpoints } from "../../db/schema.ts";
+import { billingConnections, organizationKeys, tokenKeys, users, webhookEndpoints } from "../../db/schema.ts";
 import type { Resources } from "../context.ts";
 import { openApiKey, protectApiKey, sealSecret } from "../credentials.ts";
 
@@ -12,7 +12,7 @@ export interface Reencrypted {
 }
 
 /**
- * Re-encrypts every stored key, webhook secret and token key under the current API_KEYS_SECRET. Run it beside a live system whose
+ * Re-encrypts every stored key, secret of a webhook or payment provider, and token key under the current API_KEYS_SECRET. Run it beside a live system whose
  * API_KEYS_SECRET_PREVIOUS is the old secret. It is idempotent, and skips keys that are replaced meanwhile. A user's
  * previous key exists only as a hash, so it ends with the old secret.
  */
@@ -87,6 +87,21 @@ export async function reencryptKeys(resources: Resources): Promise<Reencrypted> 
         .set({ secretSealed: await sealSecret(keyring, clear) })
         .where(and(eq(webhookEndpoints.id, id), eq(webhookEndpoints.secretSealed, sealed)))
         .returning({ id: webhookEndpoints.id }),
+  );
+  await each(
+    (after) =>
+      db
+        .select({ id: billingConnections.id, sealed: billingConnections.secretSealed })
+        .from(billingConnections)
+        .where(gt(billingConnections.id, after))
+        .orderBy(asc(billingConnections.id))
+        .limit(BATCH),
+    async ({ id, sealed }, clear) =>
+      db
+        .update(billingConnections)
+        .set({ secretSealed: await sealSecret(keyring, clear) })
+        .where(and(eq(billingConnections.id, id), eq(billingConnections.secretSealed, sealed)))
+        .returning({ id: billingConnections.id }),
   );
   await each(
     (after) =>

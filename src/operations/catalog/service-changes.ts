@@ -6,6 +6,7 @@ import { type FactsById, readFacts, recordChanges } from "../../db/queries/contr
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { recordServiceRemoval } from "../../db/queries/contract-levels.ts";
 import { lockSubscribers } from "../../db/queries/contracts.ts";
+import { renameInBilling, stopFollowingIn } from "../../db/queries/billing.ts";
 import { followLevels, renameInHolds } from "../../db/queries/holds.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { endLeavingTerms } from "../../db/queries/overrides.ts";
@@ -65,7 +66,10 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         .where(eq(services.id, service.id))
         .returning();
       const after = changed ?? service;
-      if (after.nameKey !== service.nameKey) await renameInLedger(ctx, service, after.nameKey);
+      if (after.nameKey !== service.nameKey) {
+        await renameInLedger(ctx, service, after.nameKey);
+        await renameInBilling(ctx.db, { organizationId: service.organizationId, from: service.nameKey, to: name });
+      }
       const change = {
         action: "service.update" as const,
         target: service.name,
@@ -155,6 +159,8 @@ async function moveContracts(ctx: Context, service: ServiceRow, targetId: string
     ...(await leaveBehind(ctx, [...staying], service.id)),
   ];
   const now = ctx.resources.now();
+  // The subscriptions stay with the connection of the organization that the contracts leave.
+  await stopFollowingIn(ctx.db, contractIds);
   await moveService(ctx.db, { serviceId: service.id, contractIds, organizationId: targetId, now });
   return ended;
 }
