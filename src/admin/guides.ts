@@ -17,6 +17,7 @@ const SOURCES: Readonly<Record<string, () => Promise<{ default: string }>>> = {
   credits: () => import("../docs/credits.md?raw"),
   offers: () => import("../docs/offers.md?raw"),
   errors: () => import("../docs/errors.md?raw"),
+  billing: () => import("../docs/billing.md?raw"),
   events: () => import("../docs/events.md?raw"),
   openfeature: () => import("../docs/openfeature.md?raw"),
   agents: () => import("../docs/agents.md?raw"),

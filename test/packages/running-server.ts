@@ -11,6 +11,9 @@ export interface PackagedServer {
   url: string;
   /** An organization's key of scope ALL. */
   key: string;
+  organizationId: string;
+  /** User key of the organization's owner. */
+  userKey: string;
   contract(userId: string): Promise<void>;
   stop(): Promise<void>;
 }
@@ -54,6 +57,8 @@ export async function prepareServer(
   return {
     url,
     key,
+    organizationId: id,
+    userKey: apiKey,
     contract: async (userId) =>
       send("/contracts", key, {
         userContact: { userId, username: userId },

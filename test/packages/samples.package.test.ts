@@ -5,6 +5,8 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from "vitest";
 import { freePort } from "../entries/launcher.ts";
 import { launchChromium } from "../support/chromium.ts";
+import { eventOf, PRICES, signStripe, STRIPE_SECRET, subscriptionOf } from "../support/billing.ts";
+import { startStripeStandIn } from "../support/stripe-stand-in.ts";
 import { environmentOf, execute, type Started, startProgram } from "./programs.ts";
 import { type PackagedServer, startPackagedServer } from "./running-server.ts";
 
@@ -117,4 +119,56 @@ test("a Worker consumes, and answers with the usage", async () => {
   const made = await fetch(`http://127.0.0.1:${port}/`, { method: "POST" });
   expect([made.status, await made.json()]).toEqual([201, { created: true }]);
   expect(await (await fetch(`http://127.0.0.1:${port}/`)).json()).toMatchObject({ used: before + 1, limit: 200 });
+}, 200_000);
+
+test("a checkout buys what unlocks a feature or what a price page shows, and Stripe's messages move the contract", async () => {
+  const folder = await install("checkout");
+  const stripe = await startStripeStandIn();
+  const api = `${server.url}/api/v1`;
+  const connected = await fetch(`${api}/organizations/${server.organizationId}/billing/stripe`, {
+    method: "PUT",
+    headers: { "x-api-key": server.userKey, "content-type": "application/json" },
+    body: JSON.stringify({ secret: STRIPE_SECRET, prices: PRICES }),
+  });
+  const { url } = (await connected.json()) as { url: string };
+  const port = await freePort();
+  await start(folder, ["node", "server.mjs"], {
+    PORT: port,
+    STRIPE_KEY: "sk_test_none",
+    STRIPE_SECRET,
+    STRIPE_HOST: "127.0.0.1",
+    STRIPE_PORT: stripe.port,
+  }).says(/listening/);
+  const ask = async (path: string, init: RequestInit = {}) => {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method: "POST", ...init });
+    return { status: answer.status, body: (await answer.json()) as { url?: string } };
+  };
+  expect(await ask("/api/unlock/tasker-export")).toEqual({
+    status: 201,
+    body: { url: "https://checkout.example/cs_1" },
+  });
+  expect(await ask("/api/plans/BUSINESS")).toMatchObject({ status: 201 });
+  expect(await ask("/api/portal", { body: JSON.stringify({ customer: "cus_1" }) })).toMatchObject({ status: 201 });
+  const [unlocked, planned, portal] = stripe.sessions;
+  for (const session of [unlocked, planned]) {
+    expect(session?.get("line_items[0][price]")).toBe("price_business");
+    expect(session?.get("client_reference_id")).toBe("ada");
+  }
+  expect(portal?.get("customer")).toBe("cus_1");
+  const now = new Date();
+  const deliver = async (address: string, event: object) => {
+    const body = JSON.stringify(event);
+    const headers = { "stripe-signature": await signStripe(body, now) };
+    return (await fetch(address, { method: "POST", headers, body })).json();
+  };
+  const period = { start: now.toISOString(), end: new Date(now.getTime() + 30 * 86_400_000).toISOString() };
+  const subscription = subscriptionOf({ ...period, items: ["price_business"] });
+  expect(await deliver(url, eventOf("customer.subscription.created", subscription, now))).toMatchObject({
+    outcome: "applied",
+  });
+  const done = eventOf("checkout.session.completed", { mode: "subscription", client_reference_id: "ada" }, now);
+  expect(await deliver(`http://127.0.0.1:${port}/webhooks/stripe`, done)).toEqual({ received: true });
+  const contract = await fetch(`${api}/contracts/ada`, { headers: { "x-api-key": server.key } });
+  expect(await contract.json()).toMatchObject({ subscriptionPlans: { tasker: "BUSINESS" } });
+  stripe.close();
 }, 200_000);
