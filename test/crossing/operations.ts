@@ -325,6 +325,51 @@ async function novateAll(world: World, which: number): Promise<void> {
   expect(lost, "contracts that lost a feature").toBe(predicted.body.counts["turnedOff"]);
 }
 
+const bought = fc.record({
+  status: fc.constantFrom("active", "active", "trialing", "past_due", "ended"),
+  items: fc.constantFrom(["basic"], ["pro"], ["pro", "tasks"], ["tasks"], ["unknown", "pro"]),
+  subscription: fc.constantFrom("first", "second"),
+  /** Sent so much later than it was created. */
+  lateMs: fc.constantFrom(0, 0, 60_000, DAY_MS),
+  isCancelled: fc.boolean(),
+});
+
+const billing = [
+  about("message of a payment provider", bought, async (world, userId, { status, items, lateMs, ...drawn }) => {
+    const at = (milliseconds: number) => new Date(world.servers.now.getTime() + milliseconds).toISOString();
+    const periodEnd = at(20 * DAY_MS);
+    const message = {
+      id: world.nextItem(),
+      type: "subscription",
+      createdAt: at(-lateMs),
+      data: {
+        subscription: `${drawn.subscription}-${userId}`,
+        userId,
+        status,
+        items: items.map((price) => ({ price, quantity: 1 })),
+        periodStart: at(-10 * DAY_MS),
+        periodEnd,
+        endsAt: drawn.isCancelled ? periodEnd : null,
+      },
+    };
+    const answer = await world.message(0, message);
+    const isSilent = answer.outcome === "applied" || answer.outcome === "unchanged";
+    expect(answer.reason === null, JSON.stringify(answer)).toBe(isSilent);
+    // Repeated, also by another process, it answers what it answered and changes nothing.
+    const before = await world.read(0, "GET", `/contracts/${userId}`);
+    expect(await world.message(1, message)).toEqual(answer);
+    expect((await world.read(0, "GET", `/contracts/${userId}`)).body).toEqual(before.body);
+    if (!isSilent || status === "ended" || status === "past_due") return;
+    const followed = before.body as { billing?: object; billingPeriod: { autoRenew: boolean } };
+    expect(followed.billing, "the subscription that pays is shown").toBeDefined();
+  }),
+  about("detach from a subscription", fc.constant(undefined), async (world, userId) => {
+    await world.call("DELETE", `/contracts/${userId}/billing`);
+    const { body } = await world.read(1, "GET", `/contracts/${userId}`);
+    expect(body).not.toHaveProperty("billing");
+  }),
+];
+
 const time = once(
   "time passes",
   fc.record({
@@ -340,5 +385,6 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 5, arbitrary: fc.oneof(...holds) },
   { weight: 5, arbitrary: fc.oneof(...contracts) },
   { weight: 2, arbitrary: fc.oneof(...catalog) },
+  { weight: 2, arbitrary: fc.oneof(...billing) },
   { weight: 2, arbitrary: time },
 );

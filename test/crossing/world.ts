@@ -13,6 +13,7 @@ import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { createTestApi, type Method, type TestApi } from "../support/api.ts";
+import { connectProvider, signStandard } from "../support/billing.ts";
 import { expectDocumented } from "../support/documented.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
@@ -66,6 +67,8 @@ export class World {
   readonly otherKey: string;
   readonly otherOrganizationId: string;
   readonly organizationId: string;
+  /** Path to which a payment provider sends its messages. */
+  readonly billingPath: string;
   readonly users: string[] = [];
   readonly holds: string[] = [];
   readonly leases: { id: string; userId: string; spent: number; until: Date }[] = [];
@@ -78,12 +81,16 @@ export class World {
   readonly #log: string[] = [];
   #items = 0;
 
-  constructor(servers: Servers, keys: Pick<World, "key" | "otherKey" | "otherOrganizationId" | "organizationId">) {
+  constructor(
+    servers: Servers,
+    keys: Pick<World, "key" | "otherKey" | "otherOrganizationId" | "organizationId" | "billingPath">,
+  ) {
     this.servers = servers;
     this.key = keys.key;
     this.otherKey = keys.otherKey;
     this.otherOrganizationId = keys.otherOrganizationId;
     this.organizationId = keys.organizationId;
+    this.billingPath = keys.billingPath;
   }
 
   /** Key of the service in contracts and ids. */
@@ -129,6 +136,20 @@ export class World {
       `curl -X ${method} "$URL${path}" -H "x-api-key: $KEY"${sent}  # ${this.servers.now.toISOString()}: ${answer.status}`,
     );
     return answer;
+  }
+
+  /** Sends a message of a payment provider to one of the applications, and records it. */
+  async message(which: number, message: { id: string }): Promise<{ outcome: string; reason: string | null }> {
+    const { api, second, now } = this.servers;
+    const body = JSON.stringify(message);
+    const headers = signStandard(body, now, message.id);
+    const app = which === 0 ? api.app : second.app;
+    const response = await app.request(`/api/v1${this.billingPath}`, { method: "POST", headers, body });
+    this.lastStatus = response.status;
+    const text = await response.text();
+    this.#log.push(`# message ${body} at ${now.toISOString()}: ${response.status} ${text}`);
+    if (response.status !== 200) throw new Error(`message ${message.id}: ${response.status} ${text}`);
+    return JSON.parse(text) as { outcome: string; reason: string | null };
   }
 
   /** Asks one of the applications. Reads for comparisons are not recorded. */
@@ -195,10 +216,18 @@ export async function createWorld(servers: Servers): Promise<World> {
   const { owner } = api.callers;
   const mine = await api.newOrganization(owner);
   const other = await api.newOrganization(owner, "Other");
+  const prices = {
+    basic: { service: "Tasker", plan: "BASIC" },
+    pro: { service: "Tasker", plan: "PRO" },
+    tasks: { service: "Tasker", addOn: "extraTasks", quantity: 2 },
+  };
+  const ended = { tasker: "BASIC" };
+  const connection = await connectProvider(api, { prices, ended, graceDays: 2 }, "standard", mine.id);
   return new World(servers, {
     key: mine.key,
     otherKey: other.key,
     otherOrganizationId: other.id,
     organizationId: mine.id,
+    billingPath: `/billing/${connection.id}`,
   });
 }

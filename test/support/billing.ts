@@ -119,9 +119,10 @@ export async function connectProvider(
   api: Pick<TestApi, "call" | "callers" | "resources">,
   choice: object = {},
   provider: "stripe" | "standard" = "stripe",
+  organizationId = api.callers.organizationId,
 ): Promise<TestConnection> {
   const secret = provider === "stripe" ? STRIPE_SECRET : STANDARD_SECRET;
-  const { organizationId, owner } = api.callers;
+  const { owner } = api.callers;
   const answer = await api.call<{ id: string; url: string }>(
     "PUT",
     `/organizations/${organizationId}/billing/${provider}`,
