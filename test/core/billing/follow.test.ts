@@ -96,7 +96,7 @@ describe("the messages of one subscription", () => {
     sent(day(3), { items: [{ price: "business", quantity: 1 }], status: "ended", endedAt: day(3) }),
   ];
 
-  it.each([[{ tasker: "FREE" }], [{ tasker: null }], [{}]])(
+  it.each<[Record<string, string | null>]>([[{ tasker: "FREE" }], [{ tasker: null }], [{}]])(
     "end in one contract in all 24 orders, ended %j (1)",
     (ended) => {
       const states = permutations(life).map((order) => {
@@ -106,9 +106,9 @@ describe("the messages of one subscription", () => {
       });
       for (const state of states) expect(state).toEqual(states[0]);
       expect(states[0]?.services).toEqual({
-        tasker: ended.tasker === "FREE" ? { plan: "FREE", addOns: {} } : { plan: "BUSINESS", addOns: {} },
+        tasker: ended["tasker"] === "FREE" ? { plan: "FREE", addOns: {} } : { plan: "BUSINESS", addOns: {} },
       });
-      expect(states[0]?.ends).toBe(ended.tasker !== "FREE");
+      expect(states[0]?.ends).toBe(ended["tasker"] !== "FREE");
     },
   );
 
