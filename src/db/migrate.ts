@@ -1,7 +1,7 @@
 import { commandLine } from "../core/command-line.ts";
-import { sql } from "drizzle-orm";
 import { readMigrationFiles } from "drizzle-orm/migrator";
 import { migrate as runMigrations } from "drizzle-orm/postgres-js/migrator";
+import { prepareLedger, releaseLedger } from "./ledger-migration.ts";
 import { parseDatabaseUrl } from "./postgres/address.ts";
 import { connect, type Connection, databaseError, StartupProblem } from "./postgres/connect.ts";
 import type { Endpoint } from "./postgres/pooler.ts";
@@ -10,6 +10,8 @@ import type { Endpoint } from "./postgres/pooler.ts";
 const MIGRATION_LOCK = 5403_0001;
 /** Time to wait for a database that answers "starting up" (57P03). */
 const STARTING_UP_MS = 30_000;
+/** Time to retry while long transactions, such as a backup, hold a table that a migration locks. */
+const BUSY_MS = 60_000;
 const OLDEST_VERSION = 15;
 
 /**
@@ -29,13 +31,39 @@ export async function migrate(database: string | Endpoint, migrationsFolder: str
           `The database is PostgreSQL ${server.name}, and Faregate needs ${OLDEST_VERSION} or later.`,
         );
       }
-      await connection.db.execute(sql`select pg_advisory_lock(${MIGRATION_LOCK})`);
-      return await runMigrations(connection.db, { migrationsFolder });
+      // Polled: a statement that waits for the lock would keep an index from being built concurrently.
+      while (!(await tryLock(connection))) await new Promise((resolve) => setTimeout(resolve, 100));
+      return await runPrepared(connection, migrationsFolder);
     } catch (error) {
       if (databaseError(error)?.code !== "57P03" || Date.now() > deadline) throw explain(error, database);
       await new Promise((resolve) => setTimeout(resolve, 250));
     } finally {
       await connection.close();
+    }
+  }
+}
+
+async function tryLock(connection: Connection): Promise<boolean> {
+  const [row] = await connection.client<
+    [{ locked: boolean }]
+  >`select pg_try_advisory_lock(${MIGRATION_LOCK}) as locked`;
+  return row.locked;
+}
+
+/** Retries while others hold the tables that a migration locks: it waits only briefly, because writers queue behind it. */
+async function runPrepared({ client, db }: Connection, migrationsFolder: string): Promise<void> {
+  if ((await schemaVersion(client)) >= newestMigration(migrationsFolder)) return;
+  const deadline = Date.now() + BUSY_MS;
+  await prepareLedger(client);
+  for (;;) {
+    try {
+      return await runMigrations(db, { migrationsFolder });
+    } catch (error) {
+      if (databaseError(error)?.code !== "55P03" || Date.now() > deadline) {
+        await releaseLedger(client).catch(() => {});
+        throw error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
     }
   }
 }
@@ -101,6 +129,11 @@ function explain(error: unknown, target: string | Endpoint): unknown {
     case "42501":
       return new StartupProblem(
         `In the database ${database} this role may not create tables: grant it CREATE on the database and on its schema.`,
+        cause,
+      );
+    case "55P03":
+      return new StartupProblem(
+        `In the database ${database} a long transaction, such as a backup, holds a table that is to be migrated: try again once it has ended.`,
         cause,
       );
     case "53300":

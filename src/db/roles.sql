@@ -54,7 +54,7 @@ begin
   for object in
     select n.nspname as schema, c.relname as name
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname in ('public', 'drizzle') and c.relkind = 'r' and c.relowner <> 'faregate_owner'::regrole
+    where n.nspname in ('public', 'drizzle') and c.relkind in ('r', 'p') and c.relowner <> 'faregate_owner'::regrole
   loop
     execute format('alter table %I.%I owner to faregate_owner', object.schema, object.name);
   end loop;
@@ -87,6 +87,12 @@ begin
   end if;
   revoke update, delete on audit_log, usage_ledger, usage_ledger_start, usage_resets, contract_states, deleted_pricings from faregate_app;
   grant update (reverted_at, renamed_feature_id) on usage_ledger to faregate_app;
+  if to_regprocedure('public.faregate_close_table(regclass)') is not null then
+    grant usage, select on sequence usage_ledger_id_seq to faregate_app;
+    -- The ledger's rights are checked where rows are reached through it. Its partitions give none.
+    perform public.faregate_close_table(inhrelid::regclass) from pg_inherits where inhparent = 'public.usage_ledger'::regclass;
+    perform public.faregate_close_table('public.usage_ledger_next');
+  end if;
   if to_regclass('public.instances') is not null then
     revoke insert, update, delete on instances from faregate_app;
   end if;

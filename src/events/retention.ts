@@ -2,6 +2,7 @@ import { asc, lte } from "drizzle-orm";
 import type { Database } from "../db/postgres/connect.ts";
 import { pruneRollUp } from "../db/queries/usage-rollup.ts";
 import { outboxRange } from "../db/queries/outbox.ts";
+import { makePartitions } from "../db/queries/ledger-partitions.ts";
 import { pruneRates } from "../db/queries/rate-counters.ts";
 import {
   compactLedger,
@@ -22,6 +23,8 @@ const KEEP_DELIVERIES = 1000;
 const BATCH = 1000;
 const DAY_MS = 86_400_000;
 const EVERY_MS = 60_000;
+/** Wait for what is running at the end of the process. A compaction that takes longer is rolled back, and loses nothing. */
+const STOP_MS = 5_000;
 
 /** Retention of events. */
 export interface Retention {
@@ -64,6 +67,7 @@ export async function pruneOutbox(db: Database, now: Date, retention: Retention)
 
 async function prune(db: Database, days: { events: number; audit: number; ledger: number }): Promise<void> {
   const now = new Date();
+  await makePartitions(db, now);
   await pruneOutbox(db, now, { days: days.events });
   await pruneDeliveries(db, { days: days.events, keep: KEEP_DELIVERIES });
   await pruneIdempotencyKeys(db, now);
@@ -77,18 +81,23 @@ async function prune(db: Database, days: { events: number; audit: number; ledger
   await pruneHolds(db, now, days.ledger);
 }
 
-/** Prunes all growing tables every minute. Returns a function that stops it. */
+/** Makes partitions of the ledger, and prunes all growing tables every minute. Returns a function that stops it. */
 export function startRetention(options: {
   db: Database;
   days: { events: number; audit: number; ledger: number };
   onError: (error: unknown) => void;
 }): () => Promise<void> {
-  let running: Promise<unknown> = Promise.resolve();
+  let running: Promise<unknown> | undefined;
+  const run = (work: Promise<unknown>) => {
+    running = work.catch(options.onError).finally(() => (running = undefined));
+  };
+  run(makePartitions(options.db, new Date()));
+  // A compaction of a large partition may take longer than the interval.
   const timer = setInterval(() => {
-    running = prune(options.db, options.days).catch(options.onError);
+    if (running === undefined) run(prune(options.db, options.days));
   }, EVERY_MS);
   return async () => {
     clearInterval(timer);
-    await running;
+    await Promise.race([running, new Promise((resolve) => setTimeout(resolve, STOP_MS).unref())]);
   };
 }

@@ -24,6 +24,9 @@ async function tablesWithoutOrganization(sql: Sql): Promise<string[]> {
   return rows.map(({ name }) => name).filter((name) => !isReference(name));
 }
 
+/** Tables without a key: a sequence makes the ids of the ledger unique, and a key would cost every consumption an index entry. */
+const KEYLESS = new Set(["usage_ledger", "usage_ledger_next"]);
+
 /** Unique keys of distributed tables that lack the organization, and tables without a primary key. */
 async function keysWithoutOrganization(sql: Sql): Promise<string[]> {
   const keys = await sql<{ table: string; name: string | null; has: boolean }[]>`
@@ -31,8 +34,10 @@ async function keysWithoutOrganization(sql: Sql): Promise<string[]> {
         select from pg_attribute a where a.attrelid = c.oid and a.attname = 'organization_id'
           and a.attnum = any((i.indkey::smallint[])[0:i.indnkeyatts - 1])) as has
     from pg_class c left join pg_index i on i.indrelid = c.oid and i.indisunique
-    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') order by 1, 2`;
-  return keys.filter(({ table, has }) => !isReference(table) && !has).map(({ table, name }) => `${table}: ${name}`);
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition order by 1, 2`;
+  return keys
+    .filter(({ table, name, has }) => !isReference(table) && !has && !(name === null && KEYLESS.has(table)))
+    .map(({ table, name }) => `${table}: ${name}`);
 }
 
 /**

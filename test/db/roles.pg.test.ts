@@ -4,6 +4,7 @@ import { connect, type Connection, databaseError } from "../../src/db/postgres/c
 import { checkLedger } from "../../src/db/invariants.ts";
 import type { Pooler } from "../../src/db/postgres/pooler.ts";
 import { migrate } from "../../src/db/migrate.ts";
+import { makePartitions } from "../../src/db/queries/ledger-partitions.ts";
 import { compactLedger, pruneAuditLog } from "../../src/db/queries/retention.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
@@ -134,6 +135,14 @@ describe("the server's role", () => {
     >`select count(*) as entries from audit_log where at > now() - interval '7 days'`;
     expect(after).toEqual(before);
     expect(await compactLedger(db, tomorrow, 0)).toBe(0);
+    await admin.client`insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
+      values ('gone', 'gone', 'gone', 'gone', 'adjust', 'old', 0, now() - interval '60 days')`;
+    expect(await compactLedger(db, tomorrow, 30)).toBe(1);
+    await makePartitions(db, new Date(Date.now() + 30 * 86_400_000));
+    const made = await client<{ name: string }[]>`
+      select inhrelid::regclass::text as name from pg_inherits where inhparent = 'usage_ledger'::regclass`;
+    expect(made.length).toBeGreaterThan(6);
+    for (const { name } of made) expect(await codeOf(client.unsafe(`delete from ${name}`))).toBe("42501");
   });
 
   it.each([
@@ -145,6 +154,10 @@ describe("the server's role", () => {
     "delete from deleted_pricings",
     "update usage_ledger_start set at = null",
     "update usage_ledger set delta = 0",
+    "delete from usage_ledger_first",
+    "update usage_ledger_default set delta = 0",
+    "insert into usage_ledger_next table usage_ledger",
+    "alter table usage_ledger detach partition usage_ledger_first",
     "truncate contracts cascade",
     "alter table contracts add column x integer",
     "drop table contracts",

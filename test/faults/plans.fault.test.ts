@@ -37,7 +37,6 @@ const LARGE = new Set([
   "usage_resets",
   "usage_levels",
   "holds",
-  "usage_ledger",
   "outbox",
   "audit_log",
   "idempotency_keys",
@@ -56,6 +55,8 @@ interface Explained {
 }
 
 let api: TestApi;
+/** Partitions of the ledger that have rows. */
+let filled: string[] = [];
 let explained: Explained[] = [];
 let connection: Connection;
 let app: ReturnType<typeof createApp>;
@@ -144,11 +145,18 @@ async function seed(): Promise<void> {
     await sql.unsafe(`alter database "${name}" set ${setting} = '${value}'`);
   }
   await sql.unsafe("vacuum analyze");
+  const partitions = await sql<{ name: string }[]>`
+    select relname as name from pg_class where relispartition and relkind = 'r' and reltuples > 1000`;
+  filled = partitions.map(({ name }) => name);
+  expect(filled).toHaveLength(1);
 }
+
+/** True for a large table, and for the partition of the ledger that has its rows. */
+const isLarge = (relation: string): boolean => LARGE.has(relation) || filled.includes(relation);
 
 function scans(plan: Plan): string[] {
   const relation = plan["Relation Name"];
-  const own = plan["Node Type"] === "Seq Scan" && relation !== undefined && LARGE.has(relation) ? [relation] : [];
+  const own = plan["Node Type"] === "Seq Scan" && relation !== undefined && isLarge(relation) ? [relation] : [];
   return [...own, ...(plan.Plans ?? []).flatMap(scans)];
 }
 

@@ -97,7 +97,8 @@ async function fill(): Promise<void> {
 async function tablesOf(organizationId: string): Promise<string[]> {
   const { client } = api.database.connection;
   const tables = await client<{ name: string }[]>`
-    select relname as name from pg_class c where relnamespace = 'public'::regnamespace and relkind = 'r' and exists (
+    select relname as name from pg_class c
+    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition and exists (
       select from pg_attribute where attrelid = c.oid and attname = 'organization_id') order by 1`;
   const found: string[] = [];
   for (const { name } of tables) {

@@ -40,6 +40,7 @@ const LEFT_BEHIND = new Set([
   "usage_days.service_id",
   "usage_hours.service_id",
   "usage_ledger.service_id",
+  "usage_ledger_next.service_id",
   "usage_resets.service_id",
 ]);
 
@@ -47,7 +48,7 @@ const LEFT_BEHIND = new Set([
 export async function rowsOfOtherOrganizations(sql: Sql): Promise<string[]> {
   const columns = await sql<{ table: string; column: string }[]>`
     select c.relname as table, a.attname as column from pg_attribute a join pg_class c on c.oid = a.attrelid
-    where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and a.attname = any(${Object.keys(PARENTS)})
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and a.attname = any(${Object.keys(PARENTS)})
     order by 1, 2`;
   const found: string[] = [];
   for (const { table, column } of columns) {

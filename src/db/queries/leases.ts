@@ -4,7 +4,7 @@ import type { Database } from "../postgres/connect.ts";
 import { contracts, holds } from "../schema.ts";
 import type { Level } from "./contract-snapshots.ts";
 import { type HoldRow, sumHolds } from "./holds.ts";
-import { moveLevels, type Movement, sameLevel } from "./usage.ts";
+import { isSettled, moveLevels, type Movement, recentMovements, sameLevel } from "./usage.ts";
 
 /*
  * Leases are rows of holds, so that sums, expiries and novations treat both alike. `amounts` are what is left of a lease.
@@ -70,15 +70,10 @@ export async function takeBack<L extends Level>(
   now: Date,
 ): Promise<L[]> {
   const counted = await tx.execute<{ serviceId: string; limitName: string }>(sql`
-    select l.service_id as "serviceId", l.limit_name as "limitName" from usage_ledger l
-    where l.contract_id = ${contractId} and l.feature_id = ${featureId}
-      and l.created_at = ${until.toISOString()}::timestamptz and l.operation_id = ${id} and l.kind = 'consume'
-      and l.reverted_at is null
-      and not exists (
-        select 1 from usage_ledger later
-        where later.contract_id = l.contract_id and later.service_id = l.service_id
-          and later.limit_name = l.limit_name and later.id > l.id and later.kind in ('reset', 'renew', 'remove')
-      )
+    select l.service_id as "serviceId", l.limit_name as "limitName"
+    from usage_levels u cross join ${recentMovements(new Date(until.getTime() - 1))}
+    where u.contract_id = ${contractId} and l.created_at = ${until.toISOString()}::timestamptz and l.operation_id = ${id}
+      and l.feature_id = ${featureId} and l.kind = 'consume' and l.reverted_at is null and not ${isSettled(until)}
   `);
   const open = movements.filter(({ level }) => counted.some((one) => sameLevel(one, level)));
   // The operation of the expiry: a revert finds what is left of that by it.

@@ -1,12 +1,13 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { deleteEndedHolds } from "./holds.ts";
+import { compactPartitions } from "./ledger-partitions.ts";
 import { USAGE_KEY_DAYS } from "./usage-batches.ts";
 
 /*
  * Retention of everything but events and webhook deliveries. Deletes in small transactions, so that locks are short;
- * several processes may run it concurrently. Functions owned by the schema's owner prune the audit log and the ledger,
- * because the server's role may not delete there.
+ * several processes may run it concurrently. A function owned by the schema's owner prunes the audit log, because the
+ * server's role may not delete there. The ledger drops partitions, see ledger-partitions.ts.
  */
 
 const BATCH = 1000;
@@ -36,12 +37,7 @@ export function pruneAuditLog(db: Database, now: Date, days: number): Promise<nu
  * ledger rows, and revertible movements stay. Returns the number replaced.
  */
 export function compactLedger(db: Database, now: Date, days: number): Promise<number> {
-  return untilDone(async () => {
-    const [row] = await db.execute<{ removed: number }>(
-      sql`select compact_usage_ledger(${before(now, days)}::timestamptz, ${BATCH}::integer) as removed`,
-    );
-    return row?.removed ?? 0;
-  });
+  return compactPartitions(db, new Date(before(now, days)));
 }
 
 /** Deletes denial counters older than 31 days, which nobody can read. Returns the number deleted. */

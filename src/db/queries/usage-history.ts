@@ -37,7 +37,15 @@ const moment = (at: Date) => sql`${at.toISOString()}::timestamptz`;
  * SQL condition: the roll-up lacks movement `l`. Above an unknown id the planner expects a third of the ledger, for which it
  * compiles the query (JIT). Between two ids it expects a two-hundredth.
  */
-const IS_NEWER = sql.raw("(l.id > (select up_to from usage_rollup) and l.id <= (select max(id) from usage_ledger))");
+const IS_NEWER = sql.raw(
+  "(l.id > (select up_to from usage_rollup) and l.id <= (select last_value from usage_ledger_id_seq))",
+);
+
+/**
+ * SQL condition: movement `l` is in a partition that can have movements of the range. Usage is recorded when it happens or later, by any
+ * clock of a sender that is accepted.
+ */
+const inPartitions = ({ from }: Pick<UsageFilter, "from">): SQL => sql`l.created_at >= ${moment(from)}`;
 
 /** Splits the sums of a limit. `total` does not. */
 type Split = "bucket" | "feature_id" | "contract_id" | "total";
@@ -68,7 +76,7 @@ function movedIn({ owner, from, to }: UsageFilter, table: "hours" | "days", spli
       union all
       select l.service_id, l.limit_name, ${newer} as part, ${SUMS}
       from usage_ledger l
-      where ${IS_NEWER} and ${inRange(USED_AT)} and not ${IS_CARRIED}
+      where ${IS_NEWER} and ${inPartitions({ from })} and ${inRange(USED_AT)} and not ${IS_CARRIED}
         and ${isOwned(sql`l.contract_id || ''`)}
       group by 1, 2, 3
     )`;
@@ -198,15 +206,16 @@ export interface MovementRow {
   operation: string;
 }
 
-/** SQL list: the levels that the contract has movements of, found by one index lookup each. */
-const movedLevels = (contractId: string): SQL => sql`
+/** SQL list: the levels that the contract has movements of in the range, found by one index lookup per partition each. */
+const movedLevels = (contractId: string, filter: UsageFilter): SQL => sql`
     with recursive level as (
-      (select service_id, limit_name from usage_ledger where contract_id = ${contractId}
+      (select service_id, limit_name from usage_ledger l where contract_id = ${contractId} and ${inPartitions(filter)}
         order by service_id, limit_name limit 1)
       union all
       select next.* from level cross join lateral (
-        select service_id, limit_name from usage_ledger
+        select service_id, limit_name from usage_ledger l
         where contract_id = ${contractId} and (service_id, limit_name) > (level.service_id, level.limit_name)
+          and ${inPartitions(filter)}
         order by service_id, limit_name limit 1
       ) next
     )`;
@@ -232,7 +241,7 @@ export async function readMovements(
     operation_id: string;
   }
   const rows = await db.execute<Row>(sql`
-    ${movedLevels(contractId)}
+    ${movedLevels(contractId, filter)}
     select moved.*, s.name_key as service
     from level m
     join services s on s.id = m.service_id
@@ -241,7 +250,7 @@ export async function readMovements(
         l.kind, coalesce(l.late_amount, l.delta) as amount, l.feature_id, l.operation_id
       from usage_ledger l
       where l.contract_id = ${contractId} and l.service_id = m.service_id and l.limit_name = m.limit_name
-        and l.id < ${before ?? Number.MAX_SAFE_INTEGER}::bigint
+        and l.id < ${before ?? Number.MAX_SAFE_INTEGER}::bigint and ${inPartitions(filter)}
         and ${USED_AT} >= ${moment(filter.from)} and ${USED_AT} < ${moment(filter.to)} and not ${IS_CARRIED}
       order by l.id desc limit ${limit}::integer
     ) moved
@@ -269,7 +278,7 @@ export async function readExactTotals(
     select s.name_key as service, m.limit_name, ${TOTALS}
     from (
       select l.service_id, l.limit_name, ${SUMS} from usage_ledger l
-      where l.contract_id = ${filter.owner.contractId} and not ${IS_CARRIED}
+      where l.contract_id = ${filter.owner.contractId} and ${inPartitions(filter)} and not ${IS_CARRIED}
         and ${USED_AT} >= ${moment(filter.from)} and ${USED_AT} < ${moment(filter.to)}
       group by 1, 2
     ) m join services s on s.id = m.service_id

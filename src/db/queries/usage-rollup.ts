@@ -7,7 +7,7 @@ import type { Database } from "../postgres/connect.ts";
  *
  * Ids of movements are not given in the order of commits, so the mark must not pass a transaction that is still in flight.
  * Every writer of movements locks its contract first, which assigns its transaction id before any id of a movement. So all
- * movements up to the newest one seen are settled once every transaction id assigned until then has ended.
+ * movements up to the newest id given are settled once every transaction id assigned until then has ended.
  */
 
 /** Movements per transaction, which takes about 100 ms. */
@@ -88,8 +88,11 @@ export function createRollUp(db: Database, isStopping: () => boolean = () => fal
       }
       candidate = undefined;
     }
-    const [newest] = await db.execute<{ id: string | null }>(sql`select max(id) as id from usage_ledger`);
-    if (newest === undefined || newest.id === null) return added;
+    // Every id given so far, without a look into each partition.
+    const [newest] = await db.execute<{ id: string }>(
+      sql`select last_value as id from usage_ledger_id_seq where is_called`,
+    );
+    if (newest === undefined) return added;
     const [mark] = await db.execute<{ up_to: string }>(sql`select up_to from usage_rollup`);
     if (Number(mark?.up_to) >= Number(newest.id)) return added;
     // Its own statement: transaction ids assigned before it are lower.
@@ -99,14 +102,25 @@ export function createRollUp(db: Database, isStopping: () => boolean = () => fal
   };
 }
 
-/** Deletes sums of buckets that ended before the ledger starts, which nobody can ask for. */
+/**
+ * Deletes sums of buckets that ended before the ledger starts, which nobody can ask for. In small transactions, because the ledger starts
+ * a week later each time that a partition goes.
+ */
 export async function pruneRollUp(db: Database): Promise<void> {
-  await db.transaction(async (tx) => {
-    // Excludes the roll-up, which would write the same rows in another order.
-    await tx.execute(sql`select 1 from usage_rollup for share`);
-    await tx.execute(sql`
-      delete from usage_hours where hour < (select date_trunc('hour', at, 'UTC') from usage_ledger_start)`);
-    await tx.execute(sql`
-      delete from usage_days where day < (select date_trunc('day', at, 'UTC') from usage_ledger_start)`);
-  });
+  for (const bucket of ["hour", "day"]) {
+    const table = sql.raw(`usage_${bucket}s`);
+    const start = sql`(select date_trunc(${sql.raw(`'${bucket}'`)}, at, 'UTC') from usage_ledger_start)`;
+    for (let deleted = BATCH; deleted === BATCH;) {
+      deleted = await db.transaction(async (tx) => {
+        // Excludes the roll-up, which would write the same rows in another order.
+        await tx.execute(sql`select 1 from usage_rollup for share`);
+        const gone = await tx.execute<{ count: string }>(sql`
+          with old as (
+            delete from ${table} where ctid = any(array(
+              select ctid from ${table} where ${sql.raw(bucket)} < ${start} limit ${BATCH}::integer)) returning 1
+          ) select count(*) as count from old`);
+        return Number(gone[0]?.count ?? 0);
+      });
+    }
+  }
 }

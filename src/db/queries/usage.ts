@@ -278,6 +278,38 @@ export function findDueLevels(
 export const REVERT_WINDOW_MS = 120_000;
 
 /**
+ * SQL list item: movements `l` since `since` of the level `u` of usage_levels, read from the newest backwards. Moments of a level's
+ * movements ascend with their ids, but for the clocks of different processes. Searches the last older movement in the partitions of
+ * that week: without one, all movements of the level in the partition are newer, or are read.
+ */
+export function recentMovements(since: Date): SQL {
+  const moment = sql`${since.toISOString()}::timestamptz`;
+  const ofLevel = (table: string) =>
+    sql.raw(["contract_id", "service_id", "limit_name"].map((name) => `${table}.${name} = u.${name}`).join(" and "));
+  return sql`
+    lateral (
+      select coalesce((
+        select o.id from usage_ledger o
+        where ${ofLevel("o")} and o.created_at <= ${moment} and o.created_at >= date_trunc('week', ${moment}, 'UTC')
+        order by o.id desc limit 1
+      ), 0) as id
+    ) older
+    cross join lateral (
+      select * from usage_ledger m where ${ofLevel("m")} and m.id > older.id and m.created_at > ${moment}
+    ) l`;
+}
+
+/** SQL condition: a later reset, renewal or removal returned the level of movement `l`, which is newer than `since`, to zero. */
+export function isSettled(since: Date): SQL {
+  return sql`exists (
+      select 1 from usage_ledger later
+      where later.contract_id = l.contract_id and later.service_id = l.service_id and later.limit_name = l.limit_name
+        and later.id > l.id and later.kind in ('reset', 'renew', 'remove')
+        and later.created_at > ${since.toISOString()}::timestamptz - interval '1 day'
+    )`;
+}
+
+/**
  * Lets reverts find consumption of these locked contracts since `since` by the new feature ids, after their service was
  * renamed. History keeps the ids as they were counted.
  */
@@ -289,11 +321,17 @@ export async function relabelFeatures(
   // Gives each contract a new row version, so that optimistic consumption based on the old name is retried.
   await tx.execute(sql`update contracts set updated_at = updated_at where ${isAnyOf(sql`id`, input.contractIds)}`);
   await tx.execute(sql`
-    update usage_ledger set renamed_feature_id =
-      ${`${input.to}-`}::text || substr(coalesce(renamed_feature_id, feature_id), length(${old}::text) + 1)
-    where ${isAnyOf(sql`contract_id`, input.contractIds)} and service_id = ${input.serviceId}
-      and kind = 'consume' and feature_id is not null and starts_with(coalesce(renamed_feature_id, feature_id), ${old})
-      and created_at > ${input.since.toISOString()}::timestamptz
+    with counted as materialized (
+      select l.contract_id, l.service_id, l.limit_name, l.id
+      from usage_levels u cross join ${recentMovements(input.since)}
+      where ${isAnyOf(sql`u.contract_id`, input.contractIds)} and u.service_id = ${input.serviceId}
+        and l.kind = 'consume' and l.feature_id is not null and starts_with(coalesce(l.renamed_feature_id, l.feature_id), ${old})
+    )
+    update usage_ledger l set renamed_feature_id =
+      ${`${input.to}-`}::text || substr(coalesce(l.renamed_feature_id, l.feature_id), length(${old}::text) + 1)
+    from counted c
+    where l.contract_id = c.contract_id and l.service_id = c.service_id and l.limit_name = c.limit_name and l.id = c.id
+      and l.created_at > ${input.since.toISOString()}::timestamptz
   `);
 }
 
@@ -308,30 +346,23 @@ export async function revertFeature(
 ): Promise<void> {
   const now = sql`${input.now.toISOString()}::timestamptz`;
   await tx.execute(sql`
-    with revertible as (
+    with recent as materialized (
+      select l.* from usage_levels u cross join ${recentMovements(input.since)} where u.contract_id = ${input.contractId}
+    ), revertible as (
       select l.id, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta
-      from (
-        select * from usage_ledger
-        where contract_id = ${input.contractId} and feature_id = ${input.featureId} and renamed_feature_id is null
-        union all
-        select * from usage_ledger where contract_id = ${input.contractId} and renamed_feature_id = ${input.featureId}
-      ) l
-      where l.kind = 'consume' and l.reverted_at is null and l.created_at > ${input.since.toISOString()}::timestamptz
-        and not exists (
-          select 1 from usage_ledger later
-          where later.contract_id = l.contract_id and later.service_id = l.service_id
-            and later.limit_name = l.limit_name and later.id > l.id and later.kind in ('reset', 'renew', 'remove')
-        )
+      from recent l
+      where l.kind = 'consume' and l.reverted_at is null and coalesce(l.renamed_feature_id, l.feature_id) = ${input.featureId}
+        and not ${isSettled(input.since)}
     ), returned as (
       -- The end of a lease gives back part of what its expiry counted, in the same operation.
-      select service_id, limit_name, operation_id, sum(delta) as delta from usage_ledger
-      where contract_id = ${input.contractId} and feature_id in (select feature_id from revertible) and kind = 'revert'
-        and created_at > ${input.since.toISOString()}::timestamptz
+      select service_id, limit_name, operation_id, sum(delta) as delta from recent
+      where feature_id in (select feature_id from revertible) and kind = 'revert'
       group by service_id, limit_name, operation_id
     ), marked as (
       update usage_ledger l set reverted_at = ${now}
       from revertible r left join returned using (service_id, limit_name, operation_id)
-      where l.id = r.id
+      where l.contract_id = ${input.contractId} and l.service_id = r.service_id and l.limit_name = r.limit_name and l.id = r.id
+        and l.created_at > ${input.since.toISOString()}::timestamptz
         and (not ${input.latest}::boolean
           or r.operation_id = (select operation_id from revertible order by id desc limit 1))
       returning l.service_id, l.limit_name, l.feature_id, r.delta + coalesce(returned.delta, 0) as delta

@@ -11,6 +11,7 @@ import {
   primaryKey,
   smallint,
   text,
+  timestamp,
 } from "drizzle-orm/pg-core";
 import type { HeldAmount, HoldKind, HoldState, OnExpiry } from "../../core/holds.ts";
 import type { LeaseFacts } from "../../core/leases.ts";
@@ -146,11 +147,17 @@ export const evaluators = pgTable(
 /**
  * Movements of all balances, append-only: for each usage level, `consumed` equals the sum of `delta`.
  * The delta of a renewal or reset returns the balance to zero; earlier consumption is then no longer revertible.
+ *
+ * Partitioned by `createdAt`; see queries/ledger-partitions.ts. Has no primary key, which would need `createdAt`, and whose entries
+ * would cost every consumption more: the sequence makes ids unique.
  */
 export const usageLedger = pgTable(
   "usage_ledger",
   {
-    id: bigint("id", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
+    /** Ascends with the assignment, not with commits. 0: a sum that compaction left behind, which precedes all movements. */
+    id: bigint("id", { mode: "number" })
+      .notNull()
+      .default(sql`nextval('usage_ledger_id_seq'::regclass)`),
     contractId: text("contract_id").notNull(),
     organizationId: text("organization_id").notNull(),
     serviceId: text("service_id").notNull(),
@@ -174,18 +181,11 @@ export const usageLedger = pgTable(
     renamedFeatureId: text("renamed_feature_id"),
   },
   (t) => [
-    primaryKey({ name: "usage_ledger_pk", columns: [t.id, t.organizationId] }),
     // No foreign key on the contract: it would repeat a lookup per row although every writer holds the contract's row lock.
     // A trigger deletes the rows with their contract.
     index("usage_ledger_level_idx").on(t.contractId, t.serviceId, t.limitName, t.id),
-    // Lets a revert find one feature's last two minutes without scanning the ledger.
-    index("usage_ledger_feature_idx")
-      .on(t.contractId, t.featureId, t.createdAt)
-      .where(sql`${t.featureId} is not null`),
-    // Holds the consumption of the last two minutes before a rename.
-    index("usage_ledger_renamed_idx")
-      .on(t.contractId, t.renamedFeatureId)
-      .where(sql`${t.renamedFeatureId} is not null`),
+    // Finds what is newer than the roll-up. Each entry goes to the last page, which is cached.
+    index("usage_ledger_id_idx").on(t.id),
     // Finds the last reset or compacted sum, from which a past balance is computed.
     index("usage_ledger_zero_idx")
       .on(t.contractId, t.serviceId, t.limitName, t.createdAt, t.id)
@@ -225,6 +225,15 @@ export const usageLedgerStart = pgTable(
   {
     singleton: boolean("singleton").primaryKey().default(true),
     at: moment("at"),
+    /** The staged compaction sums up partitions that end until this moment. Null: none is staged. */
+    stagedUntil: timestamp("staged_until", { withTimezone: true }),
+    /** The staged compaction keeps younger movements as they are. */
+    stagedCutoff: timestamp("staged_cutoff", { withTimezone: true }),
+    /** The staged compaction holds movements up to this id. The swap adds later ones. */
+    stagedUpTo: bigint("staged_up_to", { mode: "number" }),
+    /** Moment of the newest movement in a staged sum, and the number of movements. */
+    stagedLatest: moment("staged_latest"),
+    stagedMovements: bigint("staged_movements", { mode: "number" }),
   },
   (t) => [check("usage_ledger_start_one_row", sql`${t.singleton}`)],
 );

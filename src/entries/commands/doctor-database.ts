@@ -142,7 +142,8 @@ async function role(client: Sql, isEmbedded: boolean): Promise<Judged[]> {
   if (who?.exists === true) {
     const lacking = await client<{ table: string }[]>`
       select c.relname as table from pg_class c
-      where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+        and not c.relispartition and c.relname <> 'usage_ledger_next'
         and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert'))
       order by 1`;
     if (lacking.length > 0) {
