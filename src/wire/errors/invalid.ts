@@ -192,6 +192,7 @@ export const invalid: ErrorKind = {
       sentences: [
         "INVALID DATA: The value of {element} must be {rule}",
         "INVALID DATA: Mode add is for numeric usage limits",
+        "INVALID DATA: Blocks are for numeric usage limits that are tracked",
         "INVALID DATA: A contract cannot have more than {most} overrides that have not ended",
         "INVALID DATA: A service cannot have more than {most} availability changes scheduled",
       ],

@@ -59,6 +59,7 @@ export const notFound: ErrorKind = {
         "Scheduled change {id} not found",
         "Hold {id} not found",
         "Lease {id} not found",
+        "Block {id} not found in the contract of {user}",
         "Webhook {id} not found",
         "Delivery {id} not found",
         "Billing connection {id} not found",
@@ -156,6 +157,17 @@ export const conflict: ErrorKind = {
       sentences: [
         "CONFLICT: The contract has {count} open holds: settle or release some first",
         "CONFLICT: The contract of {user} has {count} open leases",
+      ],
+    },
+    {
+      remedy: "Use another key for another block; a repeated one returns the block that it gave.",
+      sentences: ["CONFLICT: The key {key} was used for another block"],
+    },
+    {
+      remedy: "List the blocks of the contract: one that is used up, expired or revoked stays so.",
+      sentences: [
+        "CONFLICT: The block {id} is {state}",
+        "CONFLICT: A contract cannot have more than {most} blocks that have not ended",
       ],
     },
     {

@@ -47,6 +47,10 @@ export const unprocessable: ErrorKind = {
       sentences: ["Unknown field: {field}", "Unknown limit in {field}: {limit}"],
     },
     {
+      remedy: "Use a unit that the pricing gives a rate for this limit, or send the amount in the limit's own unit.",
+      sentences: ["{limit} has no rates", "Unknown unit of {limit}: {unit}"],
+    },
+    {
       remedy: "Send at most 1,000 items per call, each an object as the API reference shows.",
       sentences: ["A batch has at most {most} items", "Item {index}: {problem}"],
     },
