@@ -345,6 +345,10 @@ export const AREAS: Readonly<Record<string, Area>> = {
     equal([style.status, style.headers.get("content-type")], [200, "text/css; charset=utf-8"], "its style sheet");
     equal((await style.text()).length > 100_000, true, "all of it");
     equal((await world.fetch("/api/v1/docs/index.html")).status, 404, "no other file of that library");
+    const refused = await world.fetch("/api/v1/features/nobody");
+    const [, help = ""] = /^<(.+)>; rel="help"$/.exec(refused.headers.get("link") ?? "") ?? [];
+    const errors = await (await world.fetch(help)).text();
+    equal(errors.includes(`id="${help.split("#")[1]}"`), true, "an error leads to its remedy");
     equal((await world.fetch(`${world.basePath}/api/v1/healthcheck/`)).status, 200, "under the sub-path, with a slash");
   },
 };
