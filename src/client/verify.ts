@@ -44,7 +44,7 @@ export interface TokenVerifierOptions {
   organizationId: string;
   /** Address of the public keys: `<server>/.well-known/jwks.json`. */
   jwksUrl?: string | URL | undefined;
-  /** The public keys themselves, which are then never read again. */
+  /** Fixed public keys. They are never fetched, so a rotation needs new ones. */
   jwks?: { keys: readonly object[] } | undefined;
   /** Refuses tokens whose `iss` differs. Default: any issuer. */
   issuer?: string | undefined;

@@ -73,7 +73,7 @@ export interface Change {
   target: string;
   before?: object | undefined;
   after?: object | undefined;
-  /** Author, if not the caller: of a scheduled change, who scheduled it. */
+  /** Author, if not the caller. A scheduled change has the actor that scheduled it. */
   author?: Author | undefined;
 }
 

@@ -86,7 +86,7 @@ export class BlockBook {
   readonly #draws: BlockDraw[] = [];
   readonly #events: Addressed[] = [];
   #blocks: CountingBlock[];
-  /** Rows that no longer count, as they are to be written. */
+  /** Blocks that have ended, with the values to write. */
   readonly #settled: CountingBlock[] = [];
 
   private constructor(ctx: Context, contract: ContractSnapshot, name: EndUserName, blocks: CountingBlock[]) {

@@ -153,8 +153,8 @@ function Result({ verdict, valid, refused }: { verdict: Verdict | undefined; val
 }
 
 /**
- * Verifies an EdDSA token in this page, with the server's public keys. Null while it does; undefined where only the server
- * can: for other algorithms, and in browsers without Ed25519, as every browser is on plain http.
+ * Verifies an EdDSA token in this page, with the server's public keys. Returns null meanwhile. Returns undefined where only
+ * the server can verify: other algorithms, browsers without Ed25519, and every browser on plain HTTP.
  */
 function useVerdictHere(token: string, algorithm: string, isExpired: boolean): Verdict | null | undefined {
   const { organization } = useHere();

@@ -68,7 +68,7 @@ export class TokenService {
 
   /**
    * Replaces the token and notifies before it returns. Expired tokens are accepted. `clockOffsetMs` is how far the
-   * issuer's clock is ahead of the local one. Default: as with the token before.
+   * issuer's clock is ahead of the local one. Default: that of the previous token.
    * @throws InvalidPricingTokenError without changing anything.
    */
   update(token: string, clockOffsetMs = this.clockOffsetMs): void {

@@ -94,7 +94,7 @@ export function parseNotification(payload: string): { isNumbered: boolean; event
   const [, id, milliseconds, rows] = /^(\d+)(?: (\d+) (.+))?$/s.exec(payload) ?? [];
   if (id === undefined) return { isNumbered: false };
   if (rows === undefined) return { isNumbered: true };
-  // recordSome has written it with rowsOf.
+  // `recordSome` writes the payload with `rowsOf`, which guarantees this shape.
   const [row] = JSON.parse(rows) as [{ organization_id: string | null; code: string; details: EventDetails }];
   const { organization_id: organizationId, code, details } = row;
   const createdAt = new Date(Number(milliseconds));

@@ -272,10 +272,10 @@ export const contractBlocks = pgTable(
     from: moment("starts_at").notNull(),
     /** Null: it never ends. */
     expiresAt: moment("expires_at"),
-    /** Resets of the level until it ends, the one of its end included. Null: not carried over by a reset. */
+    /** Number of resets until the block ends, including the last one. Null: no reset carries it over. */
     resetsLeft: integer("resets_left"),
     reason: text("reason").notNull(),
-    /** Key of the call that gave it, and what that call asked for. */
+    /** Idempotency key of the call that gave the block, and the body of that call. */
     key: text("key"),
     request: text("request"),
     createdAt: moment("created_at").notNull(),
