@@ -16,7 +16,7 @@ type Changes = Readonly<Record<"gains" | "losses" | "differences", readonly Chan
 /** Null for a text as price; `now` also for another currency. */
 type Price = Readonly<{ now: number | null; then: number | null; currency: string; unit: string | null }>;
 
-/** What a checkout of a configuration has to buy, by payment provider. Present where all of it has price ids. */
+/** Prices that a checkout of a configuration has to buy, by payment provider. Present where all of it has price ids. */
 export type BilledPrices = Readonly<
   Partial<Record<"stripe" | "standard", readonly Readonly<{ price: string; quantity: number }>[]>>
 >;

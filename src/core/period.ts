@@ -70,7 +70,7 @@ export function renewalPeriodOf(row: {
   return value === null || unit === null ? undefined : { value, unit };
 }
 
-/** What renews a billing period: a period on the calendar, counted from its start, or a number of days. */
+/** Renewal of a billing period: by a period on the calendar, counted from its start, or by days. */
 export interface Renewal {
   readonly startDate: Date;
   readonly endDate: Date;

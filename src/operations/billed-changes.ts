@@ -18,8 +18,8 @@ import { type Context, newId } from "./context.ts";
 import type { Subscription } from "./subscriptions.ts";
 
 /*
- * What time alone makes of a contract that follows a subscription: the end of days of grace, or of a subscription that is
- * cancelled. Both are scheduled changes of the contract, which the next good message cancels.
+ * Changes that time alone makes to a contract with a subscription. They are the end of days of grace, and of a subscription
+ * that is cancelled. Both are scheduled changes of the contract, which the next good message cancels.
  */
 
 const WHY: CancelReason = "Its subscription changed";

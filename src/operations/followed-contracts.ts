@@ -238,7 +238,7 @@ async function change(ctx: Context, target: Target & { contract: ContractRow }):
   const moved = columns === undefined ? { updatedAt: now } : { ...columns, updatedAt: now };
   const [row] = await ctx.db.update(contracts).set(moved).where(eq(contracts.id, contract.id)).returning();
   if (row === undefined) throw new Error(`contract ${contract.id} vanished inside its transaction`);
-  // Who pays is in no trial any more.
+  // A trial ends with the first payment.
   const trials = await cancelPending(ctx.db, ids, "Novated before its end", "trialEnd");
   await followPeriodEnds(ctx.db, ids);
   await recordStates(ctx.db, { contractIds: ids, cause: plan.changesServices ? "novation" : "billing", now });
@@ -301,7 +301,7 @@ async function auditChange(
   });
 }
 
-/** Finds the services that a contract has and that subscriptions of its user ever bought, to lock them before the contract. */
+/** Finds the services that a contract has or that its user ever bought. Lock them before the contract. */
 export async function servicesToLock(
   ctx: Context,
   { organizationId, userId }: { organizationId: string; userId: string },

@@ -82,7 +82,7 @@ const changes = { gains: z.array(change), losses: z.array(change), differences: 
 const contact = z.boolean().describe("True if it has a text as price, which the user does not have yet");
 
 const billedItems = z.array(z.strictObject({ price: z.string(), quantity: z.number() }));
-/** What a checkout has to buy, by provider. */
+/** Prices that a checkout has to buy, by provider. */
 const billing = z
   .strictObject({ stripe: billedItems.optional(), standard: billedItems.optional() })
   .meta({ id: "BilledPrices" })

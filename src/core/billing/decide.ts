@@ -2,7 +2,7 @@ import type { BillingOutcome, SubscriptionContent } from "./message.ts";
 import { received, type SubscriptionRegister } from "./register.ts";
 import { mapItems, mapKnownItems, type PriceMap } from "./terms.ts";
 
-/** What a message makes of the subscription that a contract follows. */
+/** Result of a message for the subscription that a contract follows. */
 export type Decision =
   | {
       readonly register: SubscriptionRegister;

@@ -98,7 +98,7 @@ export interface RawMessage {
 /** Where a subscription names its user: `metadata.<key>`, `customer` or `client_reference_id`. */
 export type UserIdRule = string;
 
-/** What Faregate needs of a payment provider. */
+/** Names and signatures of a payment provider, behind one form for all. */
 export interface ProviderAdapter {
   /** Returns a sentence on what is wrong with a signing secret; undefined for a good one. */
   readonly secretProblem: (secret: string) => string | undefined;

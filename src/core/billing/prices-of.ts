@@ -2,7 +2,7 @@ import { serviceKey } from "../pricing/names.ts";
 import type { BilledItem, BillingProvider } from "./message.ts";
 import { entryOf, type MappedPrice, type PriceMap } from "./terms.ts";
 
-/** What a checkout of a configuration has to buy, by provider. */
+/** Prices that a checkout of a configuration has to buy, by provider. */
 export type BilledPrices = Partial<Record<BillingProvider, readonly BilledItem[]>>;
 
 /** The map of a connection. */
@@ -48,8 +48,8 @@ function itemsOf(prices: PriceMap, key: string, { plan, addOns }: Configuration)
 }
 
 /**
- * Returns what a checkout of a configuration has to buy of each connected provider that has price ids for all of it; undefined
- * if none has. Of several prices for one part, such as per month and per year, the first in the map counts. Source: contract
+ * Returns the prices that a checkout of a configuration has to buy, by connected provider. Providers without price ids for
+ * all of it are absent; undefined if none has them. Of several prices for one part, such as per month and per year, the first in the map counts. Source: contract
  * billing §4.
  */
 export function pricesOf(

@@ -3,7 +3,7 @@ import { serviceKey } from "../pricing/names.ts";
 import { findAddOn, findPlan } from "../pricing/compile.ts";
 import type { MappedPrice, PriceMap } from "./terms.ts";
 
-/** What a map lacks, or what it names and a pricing lacks. */
+/** A gap of a map, or a name in it that a pricing lacks. */
 export interface MapProblem {
   /** Null: the target has no price id. */
   readonly price: string | null;

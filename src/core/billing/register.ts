@@ -8,11 +8,11 @@ import type { ServiceTerms } from "./terms.ts";
  * Only within one second does the order of arrival decide. Source: contract billing §3, "Order".
  */
 
-/** What the newest message says. Moments are milliseconds since 1970. */
+/** State that the newest message tells. Moments are milliseconds since 1970. */
 export interface SubscriptionState {
   readonly createdAt: number;
   readonly status: SubscriptionStatus;
-  /** What the subscription buys, by service key. */
+  /** Bought terms by service key. */
   readonly services: Readonly<Record<string, ServiceTerms>>;
   readonly periodStart: number | null;
   readonly periodEnd: number | null;

@@ -35,7 +35,7 @@ export interface BillingTarget {
   readonly renewalPeriod: Period | null;
 }
 
-/** What subscriptions make of a contract. */
+/** The contract that subscriptions buy. */
 export interface ContractTarget {
   /** By service key, in byte order. Services that no subscription ever bought are not named. */
   readonly services: Readonly<Record<string, ServiceTarget>>;

@@ -1,7 +1,7 @@
 import type { BilledItem } from "./message.ts";
 import { serviceKey } from "../pricing/names.ts";
 
-/** What a price of the provider stands for. */
+/** Meaning of a provider's price. */
 export type MappedPrice =
   | { readonly service: string; readonly plan: string }
   /** `quantity`: units of the add-on per unit of the price. Default: 1. */
@@ -16,7 +16,7 @@ export type MappedPrice =
 
 export type PriceMap = Readonly<Record<string, MappedPrice>>;
 
-/** What a subscription buys of one service. Null: no plan. */
+/** Terms of one service that a subscription buys. Null: no plan. */
 export interface ServiceTerms {
   readonly plan: string | null;
   readonly addOns: Readonly<Record<string, number>>;

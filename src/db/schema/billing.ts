@@ -58,7 +58,7 @@ export const billingConnections = pgTable(
   ],
 );
 
-/** What is known of each subscription of a connection; see core/billing/register.ts. */
+/** The known state of each subscription of a connection; see core/billing/register.ts. */
 export const billingSubscriptions = pgTable(
   "billing_subscriptions",
   {

@@ -20,7 +20,7 @@ import { followSubscriptions, servicesToLock } from "../followed-contracts.ts";
 import { lockServices } from "../subscriptions.ts";
 import type { ConnectionRow } from "./connections.ts";
 
-/** What a message came to. */
+/** Result of a message. */
 export interface HandledMessage {
   outcome: BillingOutcome;
   reason: string | null;

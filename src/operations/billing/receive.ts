@@ -12,7 +12,7 @@ import { Failure } from "../errors.ts";
 import type { ConnectionRow } from "./connections.ts";
 import { handleMessage, namesOf } from "./handle.ts";
 
-/** What a provider is answered. */
+/** Answer to a provider. */
 export interface MessageAnswer {
   outcome: BillingOutcome;
   reason: string | null;

@@ -43,7 +43,7 @@ export interface Unlock extends Pick<Purchase, "contact" | "gains" | "losses" | 
   /** Null with a target. */
   readonly reason: NoUnlock | null;
   readonly price: Purchase["price"] | null;
-  /** What a checkout of `target` has to buy, where all of it has price ids. */
+  /** Prices that a checkout of `target` has to buy, where all of it has price ids. */
   readonly billing?: BilledPrices;
   readonly alternatives: readonly (Purchase & { readonly billing?: BilledPrices })[];
   /** False when the search was cut off: `target` is then the best found so far. */

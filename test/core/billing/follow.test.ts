@@ -43,7 +43,7 @@ function sent(createdAt: number, fields: Partial<SubscriptionContent> = {}): Sen
   return { createdAt, content };
 }
 
-/** What the messages of one user leave behind, and the contract that they made on the way. */
+/** Registers that the messages of one user leave behind, and the contract that they made on the way. */
 class World {
   registers = new Map<string, SubscriptionRegister>();
   outcomes: string[] = [];
