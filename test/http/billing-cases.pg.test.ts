@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, expect, it, test } from "vitest";
 import type { Stripe } from "stripe";
 import type { MessageView } from "../../src/operations/billing/messages.ts";
+import { pruneBillingMessages } from "../../src/db/queries/retention.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import {
   connectProvider,
@@ -308,6 +309,107 @@ test("a body that cannot be read, or is too large, is answered with a sentence",
   }
   const large = await api.call("POST", `/billing/${stripe.id}`, { body: "x".repeat(512 * 1024 + 1) });
   expect(large).toMatchObject({ status: 413, body: { error: "The request body is larger than 512 KB" } });
+});
+
+test("a payment buys one block however often it is told, and a refund takes what is left of it (12)", async () => {
+  await connect({ prices: { ...PRICES, price_credits: { service: "tasker", limit: "maxTasks", amount: 100 } } });
+  await send("created", {}, at(0));
+  const session = (id: string, payment: string, metadata: object = { price: "price_credits" }) =>
+    eventOf(
+      "checkout.session.completed",
+      {
+        id: "cs_1",
+        mode: "payment",
+        payment_status: "paid",
+        payment_intent: payment,
+        customer: "cus_1",
+        client_reference_id: "ada",
+        metadata,
+      },
+      at(0),
+      id,
+    );
+  const blocks = async () => {
+    const path = "/contracts/ada/blocks";
+    const answer = await api.call<{ data: object[] } | object[]>("GET", path, { key: api.callers.all.key });
+    return "data" in answer.body ? answer.body.data : answer.body;
+  };
+  const paid = await Promise.all(["evt_p", "evt_p", "evt_q"].map((id) => stripe.send(session(id, "pi_1"))));
+  expect(paid.map(({ body }) => body.outcome).sort()).toEqual(["applied", "applied", "unchanged"]);
+  expect(await blocks()).toMatchObject([
+    { amount: 100, origin: "billing", actor: { kind: "billing", name: "stripe" } },
+  ]);
+  await consume("ada", 230);
+  expect(await blocks()).toMatchObject([{ used: 30, remaining: 70 }]);
+  const refunded = (payment: string) =>
+    stripe.send(eventOf("charge.refunded", { id: "ch_1", payment_intent: payment, refunded: true }, at(0)));
+  expect((await refunded("pi_1")).body).toEqual({ outcome: "applied", reason: null });
+  expect(await blocks()).toMatchObject([{ state: "revoked", used: 30 }]);
+  expect((await refunded("pi_1")).body.outcome).toBe("unchanged");
+  // In the other order.
+  expect((await refunded("pi_2")).body).toEqual({ outcome: "waiting", reason: "No message of pi_2 was applied yet" });
+  expect((await stripe.send(session("evt_r", "pi_2"))).body.outcome).toBe("applied");
+  expect(await blocks()).toMatchObject([{ state: "revoked", used: 0 }, { state: "revoked" }]);
+  const plan = await stripe.send(session("evt_s", "pi_3", { price: "price_pro" }));
+  expect(plan.body).toEqual({ outcome: "failed", reason: "price_pro is no block, which a payment can only buy" });
+  await expectBalancesMatchLedger(api.database);
+});
+
+test("offers and unlock name what a checkout has to buy, for keys alone", async () => {
+  const yearly = {
+    price_pro_year: PRICES.price_pro,
+    price_pack: { service: "tasker", addOn: "extraTasks", quantity: 2 },
+  };
+  await connect({ prices: { price_pro: PRICES.price_pro, ...yearly } });
+  await send("created", {}, at(0));
+  const key = api.callers.all.key;
+  const offer = await api.call<{ plans: { name: string; billing?: object }[]; addOns: { billing?: object }[] }>(
+    "GET",
+    "/services/tasker/offer",
+    { key },
+  );
+  expect(offer.body.plans.map(({ name, billing }) => [name, billing])).toEqual([
+    ["FREE", undefined],
+    ["PRO", { stripe: [{ price: "price_pro", quantity: 1 }] }],
+    ["BUSINESS", undefined],
+  ]);
+  await consume("ada", 200);
+  const unlock = await api.call<{ target: { addOns: object }; billing?: object }>(
+    "POST",
+    "/features/ada/tasker-board/unlock",
+    { key, body: { amounts: { "tasker-maxTasks": 200 } } },
+  );
+  expect(unlock.body.target.addOns).toEqual({ extraTasks: 2 });
+  expect(unlock.body.billing).toEqual({
+    stripe: [
+      { price: "price_pro", quantity: 1 },
+      { price: "price_pack", quantity: 1 },
+    ],
+  });
+  const published = `/organizations/${api.callers.organizationId}/public-offer`;
+  await api.call("PUT", published, { key: api.callers.owner.key, body: { services: ["Tasker"] } });
+  const open = await api.call("GET", `/public-offers/${api.callers.organizationId}/tasker`);
+  expect(JSON.stringify(open.body)).not.toContain("price_pro");
+});
+
+test("a renamed service keeps its prices and what subscriptions bought", async () => {
+  await send("created", {}, at(0));
+  const key = api.callers.all.key;
+  await api.call("PUT", "/services/Tasker", { key, body: { name: "Jobber" } });
+  const updated = await send("updated", BUSINESS, at(0, 1000));
+  await api.call("PUT", "/services/Jobber", { key, body: { name: "Tasker" } });
+  expect(updated.outcome).toBe("applied");
+  expect(await show()).toMatchObject({
+    subscriptionPlans: { tasker: "BUSINESS" },
+    contractedServices: { tasker: "1.0.0" },
+  });
+});
+
+test("messages are kept for 90 days", async () => {
+  await send("created", {}, at(0));
+  expect(await pruneBillingMessages(api.resources.db, at(89))).toBe(0);
+  expect(await pruneBillingMessages(api.resources.db, at(91))).toBe(1);
+  expect(await messages()).toEqual([]);
 });
 
 test("a change by hand lasts until items change, and is warned of; a detached contract moves no more", async () => {

@@ -1,4 +1,5 @@
 import type { BilledItem } from "./message.ts";
+import { sumOfProducts } from "../exact.ts";
 import { serviceKey } from "../pricing/names.ts";
 
 /** Meaning of a provider's price. */
@@ -75,6 +76,9 @@ export function mapKnownItems(items: readonly BilledItem[], prices: PriceMap): R
   return "services" in mapped ? mapped.services : {};
 }
 
+/** Largest block. */
+const MAX_BLOCK = 100_000_000;
+
 /** A block that a payment buys. */
 export interface BoughtBlock {
   readonly service: string;
@@ -95,8 +99,10 @@ export function mapBlocks(
     const problem = quantityProblem(item);
     if (problem !== undefined) return { problem };
     if (!("limit" in mapped)) return { problem: `${item.price} is no block, which a payment can only buy` };
-    const { service, limit, amount, expiresInDays = null } = mapped;
-    blocks.push({ service, limit, amount: amount * item.quantity, expiresInDays });
+    const { service, limit, expiresInDays = null } = mapped;
+    const amount = sumOfProducts([[mapped.amount, item.quantity]]);
+    if (amount > MAX_BLOCK) return { problem: `A block of ${item.price} must be at most ${MAX_BLOCK}` };
+    blocks.push({ service, limit, amount, expiresInDays });
   }
   return { blocks };
 }

@@ -6,7 +6,14 @@ import type { SubscriptionRegister } from "../../core/billing/register.ts";
 import { serviceKey } from "../../core/pricing/names.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf, textArray } from "../postgres/lists.ts";
-import { billingConnections, billingLinks, billingSubscriptions, contractBilling } from "../schema.ts";
+import {
+  billingConnections,
+  billingLinks,
+  billingSubscriptions,
+  contractBilling,
+  contractBlocks,
+  contracts,
+} from "../schema.ts";
 
 /** Address of a subscription. */
 export interface SubscriptionName {
@@ -207,6 +214,20 @@ export async function renameInBilling(
       .set({ applied: { ...applied, services: renamed(applied.services) } })
       .where(eq(contractBilling.contractId, contractId));
   }
+}
+
+/** Finds the blocks of an organization's contracts whose key begins so, oldest first. */
+export function findPaidBlocks(
+  tx: Database,
+  organizationId: string,
+  keyStart: string,
+): Promise<{ id: string; userId: string }[]> {
+  return tx
+    .select({ id: contractBlocks.id, userId: contracts.userId })
+    .from(contractBlocks)
+    .innerJoin(contracts, eq(contracts.id, contractBlocks.contractId))
+    .where(and(eq(contractBlocks.organizationId, organizationId), sql`starts_with(${contractBlocks.key}, ${keyStart})`))
+    .orderBy(contractBlocks.id);
 }
 
 /** Reads the maps of an organization's connections. */

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import * as blocks from "../../operations/contracts/blocks.ts";
+import * as blocks from "../../operations/blocks.ts";
 import { Failure } from "../../operations/errors.ts";
 import { newBlock } from "../../wire/blocks.ts";
 import { bodyOf } from "../body.ts";

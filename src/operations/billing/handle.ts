@@ -1,14 +1,6 @@
 import { and, asc, eq, or } from "drizzle-orm";
 import { decide, unmappedReason } from "../../core/billing/decide.ts";
-import type {
-  BillingMessage,
-  BillingOutcome,
-  LinkContent,
-  PaymentContent,
-  SubscriptionContent,
-} from "../../core/billing/message.ts";
-import { mapBlocks } from "../../core/billing/terms.ts";
-import { isDotSegment } from "../../core/pricing/names.ts";
+import type { BillingMessage, BillingOutcome, LinkContent, SubscriptionContent } from "../../core/billing/message.ts";
 import { linkedUser, putLink, putSubscription, readSubscription } from "../../db/queries/billing.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { billingMessages, contracts } from "../../db/schema.ts";
@@ -19,24 +11,16 @@ import { Failure } from "../errors.ts";
 import { followSubscriptions, servicesToLock } from "../followed-contracts.ts";
 import { lockServices } from "../subscriptions.ts";
 import type { ConnectionRow } from "./connections.ts";
-
-/** Result of a message. */
-export interface HandledMessage {
-  outcome: BillingOutcome;
-  reason: string | null;
-  /** Null: unknown. */
-  userId: string | null;
-}
-
-/** Longest id of a user that a message may name. */
-const MAX_USER_ID = 255;
+import { type HandledMessage, setOutcome, userProblem } from "./outcomes.ts";
+import { pay, refund } from "./payments.ts";
 
 /** Names that messages share which must not be handled at the same time. */
 export function namesOf({ content }: Pick<BillingMessage, "content">): string[] {
   if (content.kind === "ignored" || content.kind === "failed") return [];
-  if (content.kind === "payment" || content.kind === "refund") return [`payment ${content.payment}`];
-  const { subscription, customer } = content;
+  const customer = "customer" in content ? content.customer : null;
+  const subscription = "subscription" in content ? content.subscription : null;
   return [
+    ...("payment" in content ? [`payment ${content.payment}`] : []),
     ...(subscription === null ? [] : [`subscription ${subscription}`]),
     ...(customer === null ? [] : [`customer ${customer}`]),
   ];
@@ -65,23 +49,11 @@ export async function handleMessage(
     case "subscription":
       return subscribe(ctx, connection, { ...message, content }, events);
     case "payment":
-      return pay(connection, content);
+      return pay(ctx, connection, { createdAt: message.createdAt, content });
     default:
-      return { outcome: "failed", reason: `${content.payment} bought no block`, userId: null };
+      return refund(ctx, connection, content.payment);
   }
 }
-
-function pay({ prices }: ConnectionRow, { items, userId }: PaymentContent): HandledMessage {
-  const mapped = mapBlocks(items, prices);
-  if ("unmapped" in mapped) return { outcome: "unmapped", reason: unmappedReason(mapped.unmapped), userId };
-  const reason = "problem" in mapped ? mapped.problem : "Blocks of credits cannot be bought yet";
-  return { outcome: "failed", reason, userId };
-}
-
-const userProblem = (userId: string) =>
-  userId.length > MAX_USER_ID || isDotSegment(userId)
-    ? `The id of the user must have 1 to ${MAX_USER_ID} characters and not be . or ..`
-    : undefined;
 
 type Message<Content> = Omit<HandledInput, "content"> & { content: Content };
 
@@ -206,16 +178,4 @@ async function link(
     await setOutcome(ctx, row, handled);
   }
   return { outcome: outcomes.has("applied") ? "applied" : "unchanged", reason: null, userId };
-}
-
-/** Stores what a message came to when it was carried out again. */
-export async function setOutcome(
-  ctx: Context,
-  { connectionId, messageId }: { connectionId: string; messageId: string },
-  { outcome, reason, userId }: HandledMessage,
-): Promise<void> {
-  await ctx.db
-    .update(billingMessages)
-    .set({ outcome, reason, userId })
-    .where(and(eq(billingMessages.connectionId, connectionId), eq(billingMessages.messageId, messageId)));
 }

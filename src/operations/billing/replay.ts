@@ -6,7 +6,8 @@ import { billingMessages } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { type ConnectionAddress, type ConnectionRow, requireConnection } from "./connections.ts";
-import { handleMessage, namesOf, setOutcome } from "./handle.ts";
+import { handleMessage, namesOf } from "./handle.ts";
+import { setOutcome } from "./outcomes.ts";
 import { type MessageRow, messageView, type MessageView } from "./messages.ts";
 import { retryCreation } from "./receive.ts";
 

@@ -1,8 +1,8 @@
-import { authorOf } from "../../core/access/caller.ts";
-import { sum, total } from "../../core/exact.ts";
-import { trackedLimits } from "../../core/pricing/compile.ts";
-import { BLOCK_STATES, type BlockOrigin, type BlockState, type StoredBlockState } from "../../core/pricing/blocks.ts";
-import { type Actor, withActors } from "../../db/queries/actors.ts";
+import { authorOf } from "../core/access/caller.ts";
+import { sum, total } from "../core/exact.ts";
+import { trackedLimits } from "../core/pricing/compile.ts";
+import { BLOCK_STATES, type BlockOrigin, type BlockState, type StoredBlockState } from "../core/pricing/blocks.ts";
+import { type Actor, withActors } from "../db/queries/actors.ts";
 import {
   type BlockFilter,
   type BlockRow,
@@ -12,20 +12,20 @@ import {
   type ListedBlock,
   listBlockRows,
   touchContract,
-} from "../../db/queries/blocks.ts";
-import { type ContractSnapshot, loadSnapshot, loadSnapshots } from "../../db/queries/contract-snapshots.ts";
-import { recordEvents } from "../../db/queries/outbox.ts";
-import { serviceKey } from "../../db/queries/pricings.ts";
-import { sameLevel } from "../../db/queries/usage.ts";
-import { audit } from "../audit.ts";
-import { clampPageSize, type Context, newId, transaction } from "../context.ts";
-import { type ContractAddress, contractNotFound, findContract } from "../contract-address.ts";
-import { BlockBook } from "../due-blocks.ts";
-import { applyDueChangesOf } from "../due-changes.ts";
-import { applyDueOf } from "../due-holds.ts";
-import { Failure } from "../errors.ts";
-import { evaluationIfAny, evaluationWithoutBlocks, grantedLimit } from "../evaluations.ts";
-import { compiledPricings } from "../subscriptions.ts";
+} from "../db/queries/blocks.ts";
+import { type ContractSnapshot, loadSnapshot, loadSnapshots } from "../db/queries/contract-snapshots.ts";
+import { recordEvents } from "../db/queries/outbox.ts";
+import { serviceKey } from "../db/queries/pricings.ts";
+import { sameLevel } from "../db/queries/usage.ts";
+import { audit } from "./audit.ts";
+import { clampPageSize, type Context, newId, transaction } from "./context.ts";
+import { type ContractAddress, contractNotFound, findContract } from "./contract-address.ts";
+import { BlockBook } from "./due-blocks.ts";
+import { applyDueChangesOf } from "./due-changes.ts";
+import { applyDueOf } from "./due-holds.ts";
+import { Failure } from "./errors.ts";
+import { evaluationIfAny, evaluationWithoutBlocks, grantedLimit } from "./evaluations.ts";
+import { compiledPricings } from "./subscriptions.ts";
 
 /*
  * Blocks: amounts beyond the plan, each with its own end. What is due of a contract is written before its blocks are read or
@@ -46,6 +46,8 @@ export interface NewBlock {
   expiresAt: Date | undefined;
   reason: string;
   key: string | undefined;
+  /** Default: given by hand. A payment gives its block once, whatever a later message says of it. */
+  origin?: Extract<BlockOrigin, "given" | "billing"> | undefined;
 }
 
 /** A block in the form that endpoints return. */
@@ -109,7 +111,8 @@ export async function giveBlock(
     ]);
     const earlier = block.key === undefined ? undefined : await findBlock(ctx.db, contractId, { key: block.key });
     if (earlier !== undefined) {
-      if (earlier.request === request) return { block: await viewOne(ctx, locked, earlier), isNew: false };
+      if (earlier.request === request || block.origin === "billing")
+        return { block: await viewOne(ctx, locked, earlier), isNew: false };
       throw new Failure("conflict", `CONFLICT: The key ${block.key} was used for another block`);
     }
     const serviceId = await requireLimit(ctx, contract, block);
@@ -124,7 +127,7 @@ export async function giveBlock(
       organizationId,
       serviceId,
       limitName: block.limit,
-      origin: "given",
+      origin: block.origin ?? "given",
       amount: block.amount,
       used: 0,
       left: block.amount,
@@ -139,7 +142,7 @@ export async function giveBlock(
       state: "open",
       endedAt: null,
       settledAt: null,
-      ...authorOf(ctx.caller),
+      ...(ctx.author ?? authorOf(ctx.caller)),
     };
     await requireRoom(ctx, locked);
     await insertBlocks(ctx.db, [row]);
