@@ -51,12 +51,13 @@ async function inSlices<T>(steps: Steps<T>, isOutdated: () => boolean): Promise<
 /** Parses a draft, runs its expectations and lints it. Returns undefined once `isOutdated`. */
 export async function reviewDraft(draft: Draft, isOutdated: () => boolean): Promise<Verdict | undefined> {
   // Loaded on first use, because sign-in and most pages need neither.
-  const [{ parsePricing }, { reviewSteps }] = await Promise.all([
+  const [{ parsePricing }, { refuseWrongCredits }, { reviewSteps }] = await Promise.all([
     import("../core/pricing/parse/pricing.ts"),
+    import("../core/pricing/parse/credit-problems.ts"),
     import("../core/change/review.ts"),
   ]);
   if (isOutdated()) return undefined;
-  const parsed = parsePricing(draft.text, new Date());
+  const parsed = refuseWrongCredits(parsePricing(draft.text, new Date()), draft.text);
   if (!parsed.ok) {
     const problems = parsed.problems.map((problem) => ({ ...problem, message: readable(problemText(problem)) }));
     const hasKeys = problems.some(({ kind }) => kind === "key");

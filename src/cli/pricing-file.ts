@@ -1,4 +1,5 @@
 import { type Pricing, type PricingProblem, problemText } from "../core/pricing/model.ts";
+import { refuseWrongCredits } from "../core/pricing/parse/credit-problems.ts";
 import { parsePricing } from "../core/pricing/parse/pricing.ts";
 import { CliFailure, type Io } from "./command.ts";
 
@@ -23,7 +24,7 @@ export async function readRequired(path: string, io: Io): Promise<string> {
  */
 export async function readPricingFile(path: string, io: Io): Promise<{ source: string; pricing: Pricing }> {
   const source = await readRequired(path, io);
-  const read = parsePricing(source, io.now());
+  const read = refuseWrongCredits(parsePricing(source, io.now()), source);
   if (!read.ok) throw new CliFailure(`${path} is not a valid pricing:${listProblems(path, read.problems)}`);
   return { source, pricing: read.pricing };
 }

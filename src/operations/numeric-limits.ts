@@ -1,17 +1,21 @@
 import { withOverrides } from "../core/pricing/overrides.ts";
 import { finiteLimit, grant, grantedLimits } from "../core/pricing/subscription.ts";
+import { listBlockUsers } from "../db/queries/blocks.ts";
+import { loadSnapshots } from "../db/queries/contract-snapshots.ts";
 import {
   hasUnfilledLimits,
+  type LimitException,
   type NumericLimits,
   readConfigurations,
   readLimitOverrides,
 } from "../db/queries/overview.ts";
 import { fillLimits, takeUnfilled } from "../db/queries/unfilled-limits.ts";
 import type { Context, Resources } from "./context.ts";
+import { blocksOf, evaluationIfAny, grantedLimit } from "./evaluations.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
 /**
- * Returns the limits that balances do not know: those of contracts with overrides, and of balances that
+ * Returns the limits that balances do not know: those of contracts with overrides or blocks, and of balances that
  * {@link fillLimitValues} has not come to.
  */
 export async function numericLimitsOf(ctx: Context, organizationId: string): Promise<NumericLimits> {
@@ -26,6 +30,8 @@ export async function numericLimitsOf(ctx: Context, organizationId: string): Pro
       value === null ? [] : [{ ...configuration, limitName: name, cap: value }],
     );
   });
+  const extended = await extendedLimits(ctx, organizationId);
+  const isExtended = new Set(extended.map(keyOf));
   const exceptions = overridden.flatMap(({ hash, contractId, serviceId, override, plan, addOns }) => {
     const pricing = compiled.get(hash);
     if (pricing === undefined) return [];
@@ -34,7 +40,26 @@ export async function numericLimitsOf(ctx: Context, organizationId: string): Pro
     const cap = finiteLimit(withOverrides(pricing, granted, [override]).usageLimits.get(name));
     return [{ contractId, serviceId, limitName: name, cap }];
   });
-  return { caps, exceptions };
+  return { caps, exceptions: [...exceptions.filter((each) => !isExtended.has(keyOf(each))), ...extended] };
+}
+
+const keyOf = ({ contractId, serviceId, limitName }: LimitException) => `${contractId} ${serviceId} ${limitName}`;
+
+/** Returns the limits of an organization's contracts with blocks. Their values include what blocks add now. */
+async function extendedLimits(ctx: Context, organizationId: string): Promise<LimitException[]> {
+  const userIds = await listBlockUsers(ctx.db, organizationId);
+  if (userIds.length === 0) return [];
+  const now = ctx.resources.now();
+  const extended: LimitException[] = [];
+  for (const contract of (await loadSnapshots(ctx.db, organizationId, userIds)).values()) {
+    const evaluation = await evaluationIfAny(ctx, contract, now);
+    for (const { serviceId, limitName } of contract.levels) {
+      if (blocksOf(contract.blocks, { serviceId, limitName }).length === 0) continue;
+      const cap = finiteLimit(grantedLimit(contract, evaluation, { serviceId, limitName }));
+      extended.push({ contractId: contract.contractId, serviceId, limitName, cap });
+    }
+  }
+  return extended;
 }
 
 /**

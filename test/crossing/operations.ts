@@ -249,6 +249,34 @@ async function unlockAndBuy(world: World, userId: string, feature: string): Prom
   expect(after.body.eval, `${id} after its unlock`).toBe(true);
 }
 
+const blocks = [
+  about(
+    "give a block",
+    fc.record({
+      amount: fc.integer({ min: 1, max: 15 }),
+      from: fc.constantFrom(undefined, 1),
+      days: fc.constantFrom(undefined, 2, 40),
+    }),
+    async (world, userId, { amount, from, days }) => {
+      const moment = (after: number | undefined) =>
+        after === undefined ? null : new Date(world.servers.now.getTime() + after * DAY_MS).toISOString();
+      const answer = await world.call<{ id: string }>("POST", `/contracts/${userId}/blocks`, {
+        service: world.service,
+        limit: "maxTasks",
+        amount,
+        from: moment(from),
+        expiresAt: moment(days),
+        reason: "Top-up",
+      });
+      if (answer.status === 201) world.blocks.push({ userId, id: answer.body.id });
+    },
+  ),
+  once("revoke a block", place, async (world, which) => {
+    const block = picked(world.blocks, which);
+    if (block !== undefined) await world.call("DELETE", `/contracts/${block.userId}/blocks/${block.id}`);
+  }),
+];
+
 const catalog = [
   once("upload", fc.record({ tasks: fc.integer({ min: 3, max: 40 }) }), async (world, { tasks }) => {
     if (world.versions.length >= 4) return;
@@ -384,6 +412,7 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.oneof(...consumption) },
   { weight: 5, arbitrary: fc.oneof(...holds) },
   { weight: 5, arbitrary: fc.oneof(...contracts) },
+  { weight: 3, arbitrary: fc.oneof(...blocks) },
   { weight: 2, arbitrary: fc.oneof(...catalog) },
   { weight: 2, arbitrary: fc.oneof(...billing) },
   { weight: 2, arbitrary: time },

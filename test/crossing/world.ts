@@ -73,6 +73,7 @@ export class World {
   readonly holds: string[] = [];
   readonly leases: { id: string; userId: string; spent: number; until: Date }[] = [];
   readonly scheduled: { userId: string; id: string }[] = [];
+  readonly blocks: { userId: string; id: string }[] = [];
   readonly versions: string[] = [];
   serviceName = "Tasker";
   /** The status of the last recorded call. */

@@ -363,6 +363,28 @@ describe("the rules", () => {
     expect(await past()).toEqual(expected);
   });
 
+  test("lists of who is near a limit, and predictions of who loses a feature, go by the limit with blocks", async () => {
+    const second = SAMPLE.replace("saasName: Tasker", "saasName: Second");
+    const lower = second.replace(/^version:.*$/m, 'version: "2.0.0"').replace("value: 200", "value: 180");
+    await upload(api, key, second, lower);
+    const [given, plain] = ["given", "plain"];
+    for (const userId of [given, plain]) {
+      const services = { contractedServices: { second: "1.0.0" }, subscriptionPlans: { second: "PRO" } };
+      await contract(api, key, userId, services);
+      if (userId === given) await give(userId, 100, { service: "second" });
+      const path = `/features/${userId}/second-board?strict=true`;
+      await api.call("POST", path, { key, body: { "second-maxTasks": 195 } });
+    }
+    const near = await api.call<{ userContact: { userId: string } }[]>("GET", "/contracts?near=0.9&limit=100", { key });
+    const users = near.body.map(({ userContact }) => userContact.userId);
+    expect([users.includes(given), users.includes(plain)]).toEqual([false, true]);
+    const impact = await api.call<{ counts: Record<string, number> }>("POST", "/services/second/impact", {
+      key,
+      body: { action: "novation", pricingVersion: "2.0.0", subscriptionPlan: "PRO", subscriptionAddOns: {} },
+    });
+    expect(impact.body.counts).toMatchObject({ contracts: 2, turnedOff: 1 });
+  });
+
   test("alerts go by the limit with blocks", async () => {
     const userId = await subscribed();
     await give(userId, 200);

@@ -2,6 +2,7 @@ import { parseJsonSteps, stringifySteps } from "../json-steps.ts";
 import { compileSteps } from "../pricing/compile.ts";
 import type { Pricing } from "../pricing/model.ts";
 import type { Override } from "../pricing/overrides.ts";
+import { refuseWrongCredits } from "../pricing/parse/credit-problems.ts";
 import { parsePricingSteps } from "../pricing/parse/pricing.ts";
 import type { ParsedPricing } from "../pricing/parse/pricing.ts";
 import { proposeSteps } from "./best-fit/best-fit.ts";
@@ -166,7 +167,7 @@ function* assessAll(task: ConfigurationsTask, within: Within): Steps<readonly As
 
 function* readUpload(task: UploadTask, within: Within): Steps<ReadUpload> {
   const { text, expectations } = task;
-  const parsed = yield* parsePricingSteps(text, new Date(task.now), task.maxDepth);
+  const parsed = refuseWrongCredits(yield* parsePricingSteps(text, new Date(task.now), task.maxDepth), text);
   yield;
   if (!parsed.ok || !task.reviews) return { parsed };
   const review = yield* reviewSteps(

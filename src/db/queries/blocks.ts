@@ -118,6 +118,16 @@ export async function listDueVersions(
     where ${isAnyOf(sql`u.contract_id`, contractIds)} and u.reset_at < ${now.toISOString()}::timestamptz`);
 }
 
+/** Lists the end users of an organization whose contracts have blocks that count. */
+export async function listBlockUsers(db: Database, organizationId: string): Promise<string[]> {
+  const rows = await db
+    .selectDistinct({ userId: contracts.userId })
+    .from(contractBlocks)
+    .innerJoin(contracts, eq(contracts.id, contractBlocks.contractId))
+    .where(and(eq(contractBlocks.organizationId, organizationId), isNull(contractBlocks.settledAt)));
+  return rows.map(({ userId }) => userId);
+}
+
 /** Block of a listing, with the contract that it belongs to and the name of its service. */
 export interface ListedBlock {
   block: BlockRow;

@@ -101,7 +101,7 @@ export type NumericLimit = Pick<Configuration, "pricingId" | "plan" | "addOnsTex
   cap: number;
 };
 
-/** Effective value of an overridden limit of one contract; null if consumption cannot approach it. */
+/** Effective value of a limit of one contract with overrides or blocks; null if consumption cannot approach it. */
 export interface LimitException {
   contractId: string;
   serviceId: string;
@@ -113,7 +113,7 @@ export interface LimitException {
 export interface NumericLimits {
   /** Per configuration, for balances without `limit_value`; empty if there are none. */
   caps: readonly NumericLimit[];
-  /** Of contracts with overrides. */
+  /** Of contracts with overrides or blocks. */
   exceptions: readonly LimitException[];
 }
 

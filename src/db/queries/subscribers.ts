@@ -11,7 +11,10 @@ export interface Subscriber {
   addOns: Record<string, number> | null;
   /** Overrides that hold now, by kind and name. */
   overrides: readonly Override[];
-  /** Consumption by limit name; 0 if the level's period is over. */
+  /**
+   * Consumption by limit name, less what blocks add to the limit: below the granted value exactly while it is below the
+   * limit with blocks. 0 if the level's period is over.
+   */
   usage: Record<string, number>;
 }
 
@@ -93,11 +96,24 @@ export async function* readSubscribers(
   filter: SubscriberFilter,
   now: Date,
 ): AsyncGenerator<Subscriber[]> {
+  const moment = sql`${now.toISOString()}::timestamptz`;
+  const [any] = await tx.execute<{ found: boolean }>(sql`
+    select exists (select from contract_blocks
+      where ${isAnyOf(sql`service_id`, filter.serviceIds)} and settled_at is null) as found`);
+  // Few services have contracts with blocks. The others take no look-up per balance.
+  const added =
+    any?.found === true
+      ? sql`- coalesce((
+          select sum(case when b.state <> 'open' then b.used + b.period_left - b.amount
+            when b.starts_at <= ${moment} and (b.expires_at is null or b.expires_at > ${moment}) then b.period_left end)
+          from contract_blocks b where b.contract_id = u.contract_id and b.service_id = u.service_id
+            and b.limit_name = u.limit_name and b.settled_at is null), 0)`
+      : sql``;
   await tx.execute(sql`
     declare holders no scroll cursor for
     select cs.contract_id, cs.pricing_id, cs.plan, cs.add_ons, held.overrides, (
       select json_object_agg(u.limit_name,
-        case when u.reset_at < ${now.toISOString()}::timestamptz then 0 else u.consumed end)
+        case when u.reset_at < ${moment} then 0 else u.consumed ${added} end)
       from usage_levels u
       where u.contract_id = cs.contract_id and u.service_id = cs.service_id
     ) as usage

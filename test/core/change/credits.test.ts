@@ -7,6 +7,7 @@ import { compareHoldings } from "../../../src/core/change/compare.ts";
 import { createSide, planEntitlements } from "../../../src/core/change/entitlements.ts";
 import { lintPricing } from "../../../src/core/change/lint/lint.ts";
 import { compilePricing } from "../../../src/core/pricing/compile.ts";
+import { refuseWrongCredits } from "../../../src/core/pricing/parse/credit-problems.ts";
 import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import "../../support/property-seed.ts";
 
@@ -20,7 +21,7 @@ function read(text: string) {
   return parsed.pricing;
 }
 const problems = (text: string) => {
-  const parsed = parsePricing(text, NOW);
+  const parsed = refuseWrongCredits(parsePricing(text, NOW), text);
   return parsed.ok ? [] : parsed.problems.map(({ line, message }) => `${line} ${message}`);
 };
 const lint = (text: string) => lintPricing(read(text), text).map(({ line, code }) => `${line} ${code}`);
@@ -87,7 +88,7 @@ it("no value below custom.faregate makes reading a pricing fail", () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       const text = SCRIBE.replace(/custom:\n[\s\S]*$/, `custom: { faregate: ${JSON.stringify(value)} }\n`);
-      expect(() => parsePricing(text, NOW)).not.toThrow();
+      expect(() => refuseWrongCredits(parsePricing(text, NOW), text)).not.toThrow();
     }),
   );
 });

@@ -1,4 +1,3 @@
-import { readCreditTerms } from "../credits.ts";
 import { finish } from "../../steps.ts";
 import type { Steps } from "../../steps.ts";
 import { emptyRecord } from "../model.ts";
@@ -16,7 +15,7 @@ import type { NamedItem } from "./value.ts";
 import { Problems, Section } from "./problems.ts";
 import { jsonBytes, MAX_MODEL_BYTES, textLength, textWeight } from "./size.ts";
 import { isList, isMap } from "./tree.ts";
-import type { TreeEntry, TreeMap } from "./tree.ts";
+import type { TreeMap } from "./tree.ts";
 import { detectSyntaxVersion, upgrade } from "./upgrade.ts";
 import type { SyntaxVersion } from "./upgrade.ts";
 import { readYamlSteps } from "./yaml.ts";
@@ -191,7 +190,6 @@ function* readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems
   const section = new Section(problems, root, "", 0, "");
   const { variables, ...rest } = readHeader(section, now, version === "3.1");
   const header = { ...rest, variables: recordAsStored(variables), custom: recordAsStored(rest.custom) };
-  checkCredits(section, header);
   const maps = new MapReader(section, problems);
 
   const tagItems = section.value("tags") === null ? [] : textItems(section.value("tags"));
@@ -232,22 +230,6 @@ function* readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems
   if (problems.none) yield* checkSize(section, pricing);
   if (problems.none) checkAnswers(section, pricing);
   return pricing;
-}
-
-/** Reports what is wrong below `custom.faregate`, each at its own line. */
-function checkCredits(section: Section, header: Pick<Pricing, "custom">): void {
-  for (const { path, message } of readCreditTerms(header).problems) {
-    const keys = ["custom", ...path];
-    let at = section.at;
-    let map: TreeMap | undefined = section.map;
-    for (const key of keys) {
-      const entry: TreeEntry | undefined = map?.entries.get(key);
-      if (entry === undefined) break;
-      at = entry.at;
-      map = isMap(entry.value) ? entry.value : undefined;
-    }
-    section.failAt(keys.join("."), at, message);
-  }
 }
 
 /** Reads `renames`, which is no part of Pricing2Yaml: anything but a map of texts is ignored, as unknown keys are. */
