@@ -7,14 +7,8 @@ import { appendHistory, replaceSubscriptions, restartBilling } from "../db/queri
 import type { SubscribedService } from "../db/queries/contract-levels.ts";
 import { hasDueEnd } from "../db/queries/holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
-import {
-  changeEvent,
-  type PendingChange,
-  readPending,
-  servicesOfPending,
-  settleChanges,
-  trialEvent,
-} from "../db/queries/scheduled.ts";
+import { changeEvent, type PendingChange, readPending, settleChanges, trialEvent } from "../db/queries/scheduled.ts";
+import { servicesOfPending } from "../db/queries/scheduled-services.ts";
 import { loadDueLevels, renewDue } from "../db/queries/usage.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import { contracts, contractServices, services } from "../db/schema.ts";

@@ -10,10 +10,9 @@ import {
   lockContractsWithPending,
   type PendingChange,
   readPending,
-  removePendingServices,
-  rewritePending,
   trialEvent,
 } from "../db/queries/scheduled.ts";
+import { removePendingServices, rewritePending } from "../db/queries/scheduled-services.ts";
 import { auditAll, type AuditAction } from "./audit.ts";
 import type { Context } from "./context.ts";
 

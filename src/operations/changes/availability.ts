@@ -17,7 +17,8 @@ import {
   type VersionRow,
   versionKey,
 } from "../../db/queries/pricings.ts";
-import { listPendingConfigurations, lockContractsWithPending } from "../../db/queries/scheduled.ts";
+import { lockContractsWithPending } from "../../db/queries/scheduled.ts";
+import { listPendingConfigurations } from "../../db/queries/scheduled-services.ts";
 import { pricings, services } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { auditOf, checkTarget, decideChange, keepDecision } from "../policy/change-decision.ts";

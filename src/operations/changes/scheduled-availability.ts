@@ -10,7 +10,7 @@ import {
   type VersionRow,
   versionKey,
 } from "../../db/queries/pricings.ts";
-import { listPendingConfigurations } from "../../db/queries/scheduled.ts";
+import { listPendingConfigurations } from "../../db/queries/scheduled-services.ts";
 import { readChangesById, type ScheduledView } from "../../db/queries/scheduled-view.ts";
 import {
   availabilityEvent,

@@ -1,7 +1,11 @@
 import { CONTRACT_CHANGES } from "../../core/scheduled.ts";
 import type { Proposal } from "../../core/change/best-fit/best-fit.ts";
 import { countSubscribers, listConfigurations, readSubscribers } from "../../db/queries/subscribers.ts";
-import { countPendingOf, listPendingConfigurations, type PendingConfiguration } from "../../db/queries/scheduled.ts";
+import {
+  countPendingOf,
+  listPendingConfigurations,
+  type PendingConfiguration,
+} from "../../db/queries/scheduled-services.ts";
 import type { Context } from "../context.ts";
 import { clientClosed } from "../state/analysis.ts";
 import { pause } from "../state/analysis.ts";
