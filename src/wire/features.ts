@@ -1,42 +1,12 @@
 import { z } from "zod";
 import { TOKEN_SIGNATURES } from "../core/token-keys.ts";
+import { consumption } from "./amounts.ts";
 import { amounts, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
 import { asOfContract, AT } from "./contracts.ts";
 import type { Operation } from "./operation.ts";
 import { feature } from "./services.ts";
 
-const NOT_A_NUMBER = "All values must be numbers";
-const NOT_AN_AMOUNT = "All values must be non-negative finite numbers";
-/** JSON represents sums below this exactly. */
-export const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
-
-/** Amount of a consumption. */
-export const amount = z
-  .custom<number>((value) => typeof value === "number", NOT_A_NUMBER)
-  .refine((value) => value >= 0 && value <= MAX_AMOUNT, NOT_AN_AMOUNT)
-  .meta({ type: "number", minimum: 0, maximum: MAX_AMOUNT });
-
-const isUnits = (value: unknown): value is Readonly<Record<string, number>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0;
-const numbersOf = (value: unknown): unknown[] => (isUnits(value) ? Object.values(value) : [value]);
-
-/** Amount of a consumption, or the number of each unit of a limit with rates. */
-export const spending = z
-  .custom<number | Readonly<Record<string, number>>>(
-    (value) => numbersOf(value).every((each) => typeof each === "number"),
-    NOT_A_NUMBER,
-  )
-  .refine((value) => numbersOf(value).every((each) => amount.safeParse(each).success), NOT_AN_AMOUNT)
-  .meta({
-    oneOf: [
-      { type: "number", minimum: 0, maximum: MAX_AMOUNT },
-      { type: "object", additionalProperties: { type: "number", minimum: 0, maximum: MAX_AMOUNT } },
-    ],
-  });
-
-export const expectedConsumption = z
-  .record(z.string(), spending, { error: "Body must be an object" })
-  .meta({ id: "Consumption" });
+export const expectedConsumption = consumption("Body must be an object").meta({ id: "Consumption" });
 
 export const booleans = z.record(z.string(), z.boolean()).meta({ id: "FeatureFlags" });
 export const evaluationErrorCode = z.enum([

@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { durationIn, MIN_HOLD_MS } from "../core/holds.ts";
 import { MAX_LEASE_MS } from "../core/leases.ts";
+import { checkedAmounts, TOO_LARGE, uncheckedAmount } from "./amounts.ts";
 import { strictBody } from "./change-bodies.ts";
 import { amounts, EXAMPLE, id, moment } from "./common.ts";
-import { featureResult, MAX_AMOUNT } from "./features.ts";
+import { featureResult } from "./features.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
 
@@ -21,10 +22,13 @@ const duration = (missing: string) =>
 /** Amounts by limit id. */
 const amountsField = (field: string) => {
   const sentence = `All values in ${field} must be non-negative finite numbers`;
-  return z.record(
-    z.string(),
-    z.number(sentence).min(0, sentence).max(MAX_AMOUNT, sentence),
-    requiredNotNull(`The ${field} field is required`, `The ${field} field must be an object`),
+  return checkedAmounts(
+    z.record(
+      z.string(),
+      uncheckedAmount,
+      requiredNotNull(`The ${field} field is required`, `The ${field} field must be an object`),
+    ),
+    { notNumbers: sentence, notAmounts: sentence, tooLarge: TOO_LARGE },
   );
 };
 

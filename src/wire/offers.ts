@@ -1,30 +1,23 @@
 import { z } from "zod";
 import { FEATURE_TYPES, LIMIT_TYPES, PERIOD_UNITS, VALUE_TYPES } from "../core/pricing/model.ts";
+import { checkedAmounts, uncheckedAmount } from "./amounts.ts";
 import { objectError, strictBody } from "./change-bodies.ts";
 import { EXAMPLE } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
-const NOT_NUMBERS = "All values in amounts must be numbers";
 const NOT_AMOUNTS = "All values in amounts must be non-negative finite numbers";
 const MAX_AMOUNTS = 50;
 
 /** Amounts by `<service>-<limit>`. The number of entries is checked before the entries. */
-const amounts = z
-  .record(z.string(), z.unknown().meta({ type: "number", minimum: 0 }), {
-    error: "The amounts field must be an object",
-  })
-  .refine(
-    (given) => Object.keys(given).length <= MAX_AMOUNTS,
-    `The amounts field must not have more than ${MAX_AMOUNTS} entries`,
-  )
-  .pipe(
-    z.record(
-      z.string(),
-      z
-        .custom<number>((value) => typeof value === "number", NOT_NUMBERS)
-        .refine((value) => value >= 0 && value <= Number.MAX_SAFE_INTEGER, NOT_AMOUNTS),
-    ),
-  );
+const amounts = checkedAmounts(
+  z
+    .record(z.string(), uncheckedAmount, "The amounts field must be an object")
+    .refine((given) => Object.keys(given).length <= MAX_AMOUNTS, {
+      error: `The amounts field must not have more than ${MAX_AMOUNTS} entries`,
+      abort: true,
+    }),
+  { notNumbers: "All values in amounts must be numbers", notAmounts: NOT_AMOUNTS, tooLarge: NOT_AMOUNTS },
+);
 
 /** Amounts that the user wants to consume with the feature. */
 export const unlockRequest = strictBody({

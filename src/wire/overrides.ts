@@ -19,7 +19,7 @@ import { requiredNotNull } from "./subscription.ts";
 const VALUE =
   "The value field must be a boolean, a finite number, a text of at most 1000 characters, or a list of texts";
 
-const value = z.union([z.boolean(), z.number(), z.string().max(1000), z.array(z.string()).max(64)]);
+const value = z.union([z.boolean(), z.number(), z.string().max(1000, VALUE), z.array(z.string()).max(64, VALUE)]);
 
 /** Optional date of a body; null counts as absent. */
 const date = (field: string) => {

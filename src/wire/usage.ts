@@ -2,7 +2,8 @@ import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
 import { CONTRACT_GROUPINGS, ORGANIZATION_GROUPINGS } from "../core/usage-range.ts";
 import { moment } from "./common.ts";
-import { evaluationErrorCode, spending } from "./features.ts";
+import { consumption } from "./amounts.ts";
+import { evaluationErrorCode } from "./features.ts";
 import type { Operation } from "./operation.ts";
 
 /** NUL and lone surrogates cannot be stored. */
@@ -24,8 +25,7 @@ export const usageItem = z
     {
       userId: text("userId", 512).describe("Your own id of the end user"),
       featureId: text("featureId", 512).describe("`<service>-<feature>`, the service in lower case"),
-      amounts: z
-        .record(z.string(), spending, AMOUNTS)
+      amounts: consumption(AMOUNTS)
         .refine((amounts) => Object.keys(amounts).length > 0, AMOUNTS)
         .describe("Amount of each limit of the feature, or the number of each unit of it"),
       key: text("key", 255).describe("Yours, unique in the organization: an item with a key is counted once"),

@@ -436,6 +436,10 @@ describe("consuming", () => {
     ["All values must be non-negative finite numbers", { "tasker-maxTasks": -1 }],
     ["All values must be non-negative finite numbers", '{"tasker-maxTasks":1e999}'],
     ["All values must be non-negative finite numbers", '{"other":-0.5,"tasker-maxTasks":1}'],
+    ["All values must be numbers", { other: -1, "tasker-maxTasks": "x" }],
+    ["All values must be non-negative finite numbers", { other: 1e308, "tasker-maxTasks": -1 }],
+    ["All values must be at most 9007199254740991", { "tasker-maxTasks": 2 ** 53 }],
+    ["All values must be at most 9007199254740991", { "tasker-maxTasks": 1e308 }],
   ])("is refused with 422 and counts nothing: %s", async (error, body) => {
     expect(await one(body)).toMatchObject({ status: 422, body: { error } });
     expect(await consumed(api, key, userId)).toBe(0);

@@ -319,6 +319,7 @@ describe("settling", () => {
     const id = await take(5);
     expect(await settle(id, "[]")).toMatchObject({ status: 422, body: { error: "Body must be an object" } });
     expect((await settle(id, { "meter-calls": "5" })).body.error).toBe("All values must be numbers");
+    expect((await settle(id, { "meter-calls": 1e308 })).body.error).toBe("All values must be at most 9007199254740991");
     expect((await settle("x", calls(5))).body.error).toBe("Hold x not found");
     expect((await settle(id, {})).body.error).toBe("The meter-calls field is required");
     expect((await settle(id, { other: 1 })).body.error).toBe("The meter-calls field is required");

@@ -254,6 +254,7 @@ addOns:
     [{ amounts: { "tasker-maxTasks": "1" } }, "All values in amounts must be numbers"],
     [{ amounts: { "tasker-maxTasks": -1 } }, "All values in amounts must be non-negative finite numbers"],
     [{ amounts: { "tasker-maxTasks": 2 ** 53 } }, "All values in amounts must be non-negative finite numbers"],
+    [{ amounts: { a: -1, "tasker-maxTasks": "1" } }, "All values in amounts must be numbers"],
     [{ amounts: { "tasker-x": 1 } }, "Unknown field: amounts.tasker-x"],
   ])("16: %j is refused", async (body, error) => {
     const userId = await subscribed("FREE");

@@ -282,6 +282,10 @@ describe("requests", () => {
         set(Array.from({ length: 65 }, () => "CARD")),
         "The value field must be a boolean, a finite number, a text of at most 1000 characters, or a list of texts",
       ],
+      [
+        set("x".repeat(1001)),
+        "The value field must be a boolean, a finite number, a text of at most 1000 characters, or a list of texts",
+      ],
       [set(1, { mode: "double" }), "The mode field must be set or add"],
       [set(1, { from: "soon" }), "The from field must be an ISO 8601 date or null"],
       [set(1, { until: 5 }), "The until field must be an ISO 8601 date or null"],

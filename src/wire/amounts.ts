@@ -1,0 +1,68 @@
+import { z } from "zod";
+
+/** Largest amount of one call. JSON represents sums below it exactly. */
+const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
+/** Sentence of the contract for a larger amount. */
+export const TOO_LARGE = `All values must be at most ${MAX_AMOUNT}`;
+
+/** Sentences about the values of a map, in the order in which they are checked. */
+interface Sentences {
+  notNumbers: string;
+  notAmounts: string;
+  tooLarge: string;
+}
+
+const AMOUNT = { type: "number", minimum: 0, maximum: MAX_AMOUNT } as const;
+/** Value of a map of amounts, which `checkedAmounts` checks. */
+export const uncheckedAmount = z.custom<number>(() => true).meta(AMOUNT);
+
+/** Amount of a consumption, or the number of each unit of a limit with rates. */
+type Spending = number | Readonly<Record<string, number>>;
+
+const isUnits = (value: unknown): value is Readonly<Record<string, number>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0;
+const unitsOf = (value: unknown): unknown[] => (isUnits(value) ? Object.values(value) : [value]);
+
+/**
+ * Adds the checks of amounts to a map. Each holds for all values before the next one starts. `numbersOf` returns the
+ * numbers of a value. Default: the value.
+ */
+export function checkedAmounts<Value extends z.ZodType<Spending>>(
+  map: z.ZodRecord<z.ZodString, Value>,
+  sentences: Sentences,
+  numbersOf = (value: unknown) => [value],
+) {
+  const every = (holds: (value: number) => boolean) => (values: object) =>
+    Object.values(values)
+      .flatMap(numbersOf)
+      .every((value) => typeof value === "number" && holds(value));
+  return map
+    .refine(
+      every(() => true),
+      { error: sentences.notNumbers, abort: true },
+    )
+    .refine(
+      every((value) => value >= 0 && value < Infinity),
+      { error: sentences.notAmounts, abort: true },
+    )
+    .refine(
+      every((value) => value <= MAX_AMOUNT),
+      { error: sentences.tooLarge, abort: true },
+    );
+}
+
+const spending = z
+  .custom<Spending>(() => true)
+  .meta({ oneOf: [AMOUNT, { type: "object", additionalProperties: AMOUNT }] });
+
+/** Builds a map of amounts, or of the numbers of units, by limit. `error` is the error of a value that is no object. */
+export const consumption = (error: string) =>
+  checkedAmounts(
+    z.record(z.string(), spending, error),
+    {
+      notNumbers: "All values must be numbers",
+      notAmounts: "All values must be non-negative finite numbers",
+      tooLarge: TOO_LARGE,
+    },
+    unitsOf,
+  );
