@@ -351,6 +351,10 @@ export function fieldsOf(c: AppContext): unknown {
   return Array.isArray(body) ? {} : body;
 }
 
+/** Names the field of a check that has no sentence of its own, because the library's sentences name none. */
+const fieldError = ({ path = [] }: { readonly path?: PropertyKey[] | undefined }): string =>
+  path.length === 0 ? "The body is not valid" : `The ${path.join(".")} field is not valid`;
+
 /**
  * Validates the parsed body and drops unknown fields, so that they are never stored. A list counts as a body without
  * fields unless the schema has its own sentence for a wrong type.
@@ -361,11 +365,11 @@ export function fieldsOf(c: AppContext): unknown {
  * field of a strict schema comes first, or after those with `unknownFieldsLast`.
  */
 export function bodyOf<T>(c: AppContext, schema: z.ZodType<T>, order?: "unknownFieldsLast"): T {
-  const result = schema.safeParse(schema.def.error === undefined ? fieldsOf(c) : c.get("body"));
+  const result = schema.safeParse(schema.def.error === undefined ? fieldsOf(c) : c.get("body"), { error: fieldError });
   if (result.success) return result.data;
   const { issues } = result.error;
   const isUnknown = ({ code }: z.core.$ZodIssue) => code === "unrecognized_keys";
   const known = order === undefined ? undefined : issues.find((issue) => !isUnknown(issue));
   const first = known ?? issues.find(isUnknown) ?? issues[0];
-  throw new Failure("unprocessable", first?.message ?? "The body is not valid");
+  throw new Failure("unprocessable", first?.message ?? fieldError({}));
 }

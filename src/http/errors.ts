@@ -1,12 +1,13 @@
 import { commandLine } from "../core/command-line.ts";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { asFailure, Failure, type FailureCode, needsOperator } from "../operations/errors.ts";
+import { asFailure, Failure, type FailureCode, needsOperator, UNSTORABLE } from "../operations/errors.ts";
 import { ERRORS } from "../wire/errors/catalogue.ts";
 import type { ErrorKind } from "../wire/errors/entry.ts";
 import type { ErrorLinks } from "./error-links.ts";
 import { json } from "./reply.ts";
 import { logRequest, type AppContext } from "./context.ts";
+import { unstorableText } from "./unstorable.ts";
 
 /** The status, meaning and remedy of each failure. OFREP overrides some statuses. */
 const KINDS: Record<FailureCode, ErrorKind> = ERRORS;
@@ -31,12 +32,19 @@ const sentence: FailureBody = (failure) =>
     ? { error: UNEXPECTED }
     : { error: failure.message, details: failure.details, problems: failure.problems, gate: failure.gate };
 
+/** Adds the field to the failure of a text that Postgres cannot store. */
+function named(failure: Failure | undefined, c: AppContext): Failure | undefined {
+  const text = failure?.message === UNSTORABLE ? unstorableText(c) : undefined;
+  if (failure === undefined || text === undefined) return failure;
+  return new Failure("invalid", UNSTORABLE.replace("A text", text), { cause: failure.cause });
+}
+
 /**
  * Answers an error with `{"error": "<sentence>"}`, or the body of another protocol. Logs unexpected errors with their
  * request id, and answers them with a fixed sentence that reveals nothing internal.
  */
 export function answerError(error: unknown, c: AppContext, bodyOf: FailureBody = sentence): Response {
-  const failure = asFailure(error);
+  const failure = named(asFailure(error), c);
   if (failure !== undefined) {
     if (needsOperator(failure.cause)) {
       logRequest(

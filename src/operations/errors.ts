@@ -126,13 +126,16 @@ export const needsOperator = (error: unknown): boolean => troubleOf(error) === "
 /** Appended to the message when the commit is uncertain. */
 const UNCERTAIN = "The change may have been saved: retry with the same Idempotency-Key, or check first";
 
+/** Message of a text that Postgres cannot store. The HTTP interface names its field. */
+export const UNSTORABLE = "INVALID DATA: A text contains a character that cannot be stored";
+
 /** Converts a database error to the Failure for the caller; undefined for a bug of ours. */
 export function asFailure(error: unknown): Failure | undefined {
   if (error instanceof Failure) return error;
   const trouble = troubleOf(error);
   if (trouble === undefined) return undefined;
   if (trouble === "text") {
-    return new Failure("invalid", "INVALID DATA: A text contains a character that cannot be stored", { cause: error });
+    return new Failure("invalid", UNSTORABLE, { cause: error });
   }
   if (trouble === "long") {
     return new Failure("invalid", "INVALID DATA: A text is longer than can be stored", { cause: error });

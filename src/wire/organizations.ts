@@ -69,7 +69,7 @@ export const keyRequest = z
     name: keyName,
   })
   .meta({ id: "KeyToCreate" });
-const NO_CHANGE = "The expiresAt field must be an ISO 8601 date or null";
+const NO_CHANGE = "The name field or the expiresAt field is required";
 export const keyChange = z
   .object({ expiresAt: expiry.optional(), name: keyName })
   .refine(({ expiresAt, name }) => expiresAt !== undefined || name !== undefined, NO_CHANGE)

@@ -7,7 +7,7 @@ import { evaluationErrorCode } from "./features.ts";
 import type { Operation } from "./operation.ts";
 
 /** NUL and lone surrogates cannot be stored. */
-const UNSTORABLE = /[\0\p{Surrogate}]/u;
+export const UNSTORABLE = /[\0\p{Surrogate}]/u;
 
 const text = (field: string, max: number) => {
   const sentence = `The ${field} field must be a string of 1 to ${max} characters`;

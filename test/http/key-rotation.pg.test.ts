@@ -71,7 +71,7 @@ it.each([
   [{ expiresAt: "soon" }, 422, /^The expiresAt field must be an ISO 8601 date or null$/],
   [{ expiresAt: "2026-99-01T00:00:00Z" }, 422, /^The expiresAt field/],
   [{ expiresAt: 5 }, 422, /^The expiresAt field/],
-  [{}, 422, /^The expiresAt field/],
+  [{}, 422, /^The name field or the expiresAt field is required$/],
 ])("the expiry %j is refused", async (body, status, sentence) => {
   const { owner, all } = api.callers;
   const answer = await api.call<{ error: string }>("PUT", `${path()}/${all.id}`, { key: owner.key, body });

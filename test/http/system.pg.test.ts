@@ -375,7 +375,7 @@ describe("the event helpers", () => {
     const { result, events } = await eventsDuring(api.database, () => send(key, half));
     expect(result).toMatchObject({
       status: 400,
-      body: { error: "INVALID DATA: A text contains a character that cannot be stored" },
+      body: { error: "INVALID DATA: The serviceName field contains a character that cannot be stored" },
     });
     expect(events).toEqual([]);
   });

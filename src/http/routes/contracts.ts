@@ -43,8 +43,8 @@ function filtersOf(c: AppContext): SubscriptionFilters {
   if (given === undefined || given === null) return {};
   const read = filterShape.safeParse(given);
   if (!read.success) {
-    const path = read.error.issues[0]?.path.join(".") ?? "";
-    throw new Failure("invalid", `INVALID DATA: The filters field ${path} is not valid`);
+    const path = ["filters", ...(read.error.issues[0]?.path ?? [])].join(".");
+    throw new Failure("invalid", `INVALID DATA: The ${path} field is not valid`);
   }
   return read.data;
 }

@@ -32,6 +32,7 @@ export const invalid: ErrorKind = {
     {
       remedy: "Remove the character NUL and lone surrogates, or shorten the text.",
       sentences: [
+        "INVALID DATA: The {field} contains a character that cannot be stored",
         "INVALID DATA: A text contains a character that cannot be stored",
         "INVALID DATA: A text is longer than can be stored",
       ],
@@ -53,7 +54,7 @@ export const invalid: ErrorKind = {
         "INVALID DATA: {name} must be {rule}",
         "INVALID DATA: {name} must not be in the future",
         "INVALID DATA: The filters parameter is not valid JSON",
-        "INVALID DATA: The filters field {name} is not valid",
+        "INVALID DATA: The {name} field is not valid",
         "Errors where found during validation of query params: {problems}",
         "Page must be greater than or equal to 1",
         "Offset must be greater than or equal to 0",

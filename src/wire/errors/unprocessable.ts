@@ -23,6 +23,7 @@ export const unprocessable: ErrorKind = {
         "The {field} field must have {rule}",
         "The {field} field must not {rule}",
         "The {field} field cannot be empty",
+        "The {field} field is not valid",
         "The {field} field needs either until or days",
         "{field} takes renewalDays or renewalPeriod, not both",
         "The {field} must be {rule}",
