@@ -44,7 +44,7 @@ export const newBlock = z
     },
     objectError("The body must be an object"),
   )
-  .meta({ id: "NewBlock" });
+  .meta({ id: "BlockGrant" });
 
 const origin = z.enum(BLOCK_ORIGINS).describe("`rollover`: carried over by a reset; `billing`: bought");
 const expiresAt = moment.nullable().describe("Null: it never ends");

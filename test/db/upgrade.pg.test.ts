@@ -9,8 +9,8 @@ import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.t
 import { migrateToReleased, RELEASED_STATEMENTS } from "../support/released.ts";
 
 /*
- * A database of the last release is upgraded while clients consume, revert and delete, and while an event server of that release rolls up
- * and compacts. Every change counts once.
+ * Upgrades a database of the last release under load. Clients consume, revert and delete, and an event server of that release
+ * rolls up and compacts. Every change counts once.
  */
 
 const CONTRACTS = 60;

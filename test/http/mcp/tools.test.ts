@@ -27,6 +27,7 @@ test("schemas stand alone, and name neither fixed nor hidden parameters", () => 
     "featureId",
     "server",
     "strict",
+    "blocks",
     "at",
     "body",
   ]);
