@@ -197,6 +197,12 @@ export const impactReport = z
       .number()
       .optional()
       .describe("Scheduled changes that would be rewritten or lose the service; absent without any"),
+    blocks: z
+      .strictObject({ contracts: z.number(), amount: z.number() })
+      .optional()
+      .describe(
+        "Contracts with open blocks, and what these had left when the running periods began; absent without any",
+      ),
     groups: z.array(impactGroup).describe("Most contracts first"),
     unforeseen: z.array(z.string()).describe("Features that read other services"),
   })

@@ -378,11 +378,16 @@ describe("the rules", () => {
     const near = await api.call<{ userContact: { userId: string } }[]>("GET", "/contracts?near=0.9&limit=100", { key });
     const users = near.body.map(({ userContact }) => userContact.userId);
     expect([users.includes(given), users.includes(plain)]).toEqual([false, true]);
-    const impact = await api.call<{ counts: Record<string, number> }>("POST", "/services/second/impact", {
-      key,
-      body: { action: "novation", pricingVersion: "2.0.0", subscriptionPlan: "PRO", subscriptionAddOns: {} },
-    });
+    const impact = await api.call<{ counts: Record<string, number>; blocks?: object }>(
+      "POST",
+      "/services/second/impact",
+      {
+        key,
+        body: { action: "novation", pricingVersion: "2.0.0", subscriptionPlan: "PRO", subscriptionAddOns: {} },
+      },
+    );
     expect(impact.body.counts).toMatchObject({ contracts: 2, turnedOff: 1 });
+    expect(impact.body.blocks).toEqual({ contracts: 1, amount: 100 });
   });
 
   test("alerts go by the limit with blocks", async () => {

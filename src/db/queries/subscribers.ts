@@ -16,6 +16,8 @@ export interface Subscriber {
    * limit with blocks. 0 if the level's period is over.
    */
   usage: Record<string, number>;
+  /** Rest of its open blocks of this service when the running periods began. Absent without any. */
+  blocks?: number | undefined;
 }
 
 /** Selects contracts of any of these services, optionally only on these versions or among these contracts. */
@@ -101,14 +103,19 @@ export async function* readSubscribers(
     select exists (select from contract_blocks
       where ${isAnyOf(sql`service_id`, filter.serviceIds)} and settled_at is null) as found`);
   // Few services have contracts with blocks. The others take no look-up per balance.
-  const added =
-    any?.found === true
-      ? sql`- coalesce((
+  const hasBlocks = any?.found === true;
+  const isOpen = sql`b.state = 'open' and b.starts_at <= ${moment} and (b.expires_at is null or b.expires_at > ${moment})`;
+  const blocks = hasBlocks
+    ? sql`(select sum(b.period_left)::float8 from contract_blocks b
+        where b.contract_id = cs.contract_id and b.service_id = cs.service_id and b.settled_at is null and ${isOpen})`
+    : sql`null::float8`;
+  const added = hasBlocks
+    ? sql`- coalesce((
           select sum(case when b.state <> 'open' then b.used + b.period_left - b.amount
-            when b.starts_at <= ${moment} and (b.expires_at is null or b.expires_at > ${moment}) then b.period_left end)
+            when ${isOpen} then b.period_left end)
           from contract_blocks b where b.contract_id = u.contract_id and b.service_id = u.service_id
             and b.limit_name = u.limit_name and b.settled_at is null), 0)`
-      : sql``;
+    : sql``;
   await tx.execute(sql`
     declare holders no scroll cursor for
     select cs.contract_id, cs.pricing_id, cs.plan, cs.add_ons, held.overrides, (
@@ -116,7 +123,7 @@ export async function* readSubscribers(
         case when u.reset_at < ${moment} then 0 else u.consumed ${added} end)
       from usage_levels u
       where u.contract_id = cs.contract_id and u.service_id = cs.service_id
-    ) as usage
+    ) as usage, ${blocks} as blocks
     from contract_services cs ${holding(filter.serviceIds, now)} where ${ofThese(filter)}
   `);
   for (;;) {
@@ -127,6 +134,7 @@ export async function* readSubscribers(
       add_ons: Subscriber["addOns"];
       overrides: string | null;
       usage: Subscriber["usage"] | null;
+      blocks: number | null;
     }>(sql`fetch 200 from holders`);
     if (rows.length === 0) break;
     yield rows.map((row) => ({
@@ -136,6 +144,7 @@ export async function* readSubscribers(
       addOns: row.add_ons,
       overrides: overridesIn(row.overrides),
       usage: row.usage ?? {},
+      blocks: row.blocks ?? undefined,
     }));
   }
   await tx.execute(sql`close holders`);

@@ -1,3 +1,4 @@
+import { total } from "../../core/exact.ts";
 import { CONTRACT_CHANGES } from "../../core/scheduled.ts";
 import type { Proposal } from "../../core/change/best-fit/best-fit.ts";
 import { countSubscribers, listConfigurations, readSubscribers } from "../../db/queries/subscribers.ts";
@@ -64,6 +65,7 @@ export async function assessChange(
   if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
   const of = await countSubscribers(ctx.db, plan.holders);
   let contracts = 0;
+  const blocks = { contracts: 0, amounts: [] as number[] };
   let since = performance.now();
   for await (const page of readSubscribers(ctx.db, plan.holders, ctx.resources.now())) {
     for (const holder of page) {
@@ -71,6 +73,10 @@ export async function assessChange(
       const counted = grouping.find(holder) ?? (await grouping.open(holder));
       counted?.impact.add({ configuration: counted.group.configuration, usage: holder.usage });
       counted?.group.contractIds.push(holder.contractId);
+      if (holder.blocks !== undefined) {
+        blocks.contracts += 1;
+        blocks.amounts.push(holder.blocks);
+      }
       if (performance.now() - since < SLICE_MS) continue;
       await pause();
       since = performance.now();
@@ -88,7 +94,8 @@ export async function assessChange(
   const scheduled = leaving
     ? await countPendingOf(ctx.db, plan.service.id)
     : groups.reduce((sum, { contractIds }) => sum + contractIds.length, 0);
-  return { ...grouping.assessment(), pending: groups, scheduled };
+  const given = { contracts: blocks.contracts, amount: total(blocks.amounts) };
+  return { ...grouping.assessment(), pending: groups, scheduled, blocks: given };
 }
 
 /** Lists what pending changes give the versions that contracts leave. By hand, a novation ends a trial. */
@@ -111,7 +118,7 @@ function aboutOf({ service, action, target }: ChangePlan, certifies: boolean): Q
 
 export type ImpactView = ReturnType<typeof viewImpact>;
 
-export function viewImpact(plan: ChangePlan, { report, groups, scheduled }: Assessment) {
+export function viewImpact(plan: ChangePlan, { report, groups, scheduled, blocks }: Assessment) {
   const { service, action, version, target } = plan;
   return {
     action,
@@ -122,6 +129,7 @@ export function viewImpact(plan: ChangePlan, { report, groups, scheduled }: Asse
     counts: report.counts,
     ...overrideTotals(groups),
     ...(scheduled === 0 ? {} : { scheduled }),
+    ...(blocks.contracts === 0 ? {} : { blocks }),
     groups: groups.map((group, index) => ({
       pricingVersion: group.version.version,
       ...report.configurations[index],

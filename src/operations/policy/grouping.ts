@@ -55,6 +55,8 @@ export interface Assessment {
   readonly pending: readonly { group: Group; kind: ContractChange; contractIds: readonly string[] }[];
   /** Number of pending changes that would be rewritten or lose a service. */
   readonly scheduled: number;
+  /** Contracts with open blocks of the service, and the rest of these blocks when the running periods began. */
+  readonly blocks: { readonly contracts: number; readonly amount: number };
 }
 
 /** Compiles one version of the service for comparisons. */
@@ -273,7 +275,7 @@ export class Grouping {
   }
 
   /** Everything but what pending changes add. */
-  assessment(): Omit<Assessment, "pending" | "scheduled"> {
+  assessment(): Omit<Assessment, "pending" | "scheduled" | "blocks"> {
     const reports = [...this.#versions].map(([key, { impact }]) => ({ key, report: impact.report() }));
     const counts = emptyCounts();
     for (const { report } of reports) for (const name of COUNTS) counts[name] += report.counts[name];
