@@ -373,6 +373,56 @@ DROP TRIGGER contracts_movements ON contracts;--> statement-breakpoint
 CREATE TRIGGER contracts_movements AFTER DELETE ON contracts REFERENCING OLD TABLE AS previous
 	FOR EACH STATEMENT EXECUTE FUNCTION faregate_remove_movements();
 --> statement-breakpoint
+-- Levels of a contract's past state with their balances at that moment, for db/queries/contract-states.ts. Planned once a session:
+-- planning for each partition took longer than running it. "oldest_hold" is below the id of each hold that may have been open.
+CREATE FUNCTION faregate_levels_at(contract text, levels json, since timestamptz, moment timestamptz, oldest_hold text) RETURNS json
+LANGUAGE plpgsql STABLE SET plan_cache_mode = 'force_generic_plan' SET jit = off AS $$
+BEGIN
+	RETURN (SELECT json_agg(json_build_object(
+			'serviceId', s."serviceId", 'limitName', s."limitName", 'anchor', s.anchor, 'periodValue', s."periodValue",
+			'periodUnit', s."periodUnit", 'consumed', greatest(0, coalesce(moved.sum, 0) + coalesce(carried.sum, 0)),
+			'held', coalesce(held.sum, 0),
+			'resetAt', CASE WHEN s."resetAt" IS NOT NULL AND coalesce(zero.created_at, gone.at) >= since
+				THEN coalesce(zero.reset_at, gone.reset_at, s."resetAt") ELSE s."resetAt" END) ORDER BY s.place)
+		FROM ROWS FROM (json_to_recordset(levels) AS ("serviceId" text, "limitName" text, "resetAt" timestamptz,
+			anchor timestamptz, "periodValue" numeric, "periodUnit" text)) WITH ORDINALITY
+			AS s ("serviceId", "limitName", "resetAt", anchor, "periodValue", "periodUnit", place)
+		LEFT JOIN LATERAL (
+			SELECT l.id, l.reset_at, l.created_at FROM usage_ledger l
+			WHERE l.contract_id = contract AND l.service_id = s."serviceId" AND l.limit_name = s."limitName"
+				AND l.kind IN ('reset', 'renew', 'remove') AND l.created_at <= moment ORDER BY l.created_at DESC, l.id DESC LIMIT 1
+		) zero ON TRUE
+		LEFT JOIN usage_resets gone ON zero.id IS NULL AND gone.contract_id = contract
+			AND gone.service_id = s."serviceId" AND gone.limit_name = s."limitName"
+		LEFT JOIN LATERAL (
+			SELECT l.id FROM usage_ledger l
+			WHERE l.contract_id = contract AND l.service_id = s."serviceId" AND l.limit_name = s."limitName"
+				AND l.kind IN ('reset', 'renew', 'remove') AND l.created_at > moment ORDER BY l.created_at, l.id LIMIT 1
+		) next_zero ON TRUE
+		LEFT JOIN LATERAL (
+			SELECT sum(l.delta) AS sum FROM usage_ledger l
+			WHERE l.contract_id = contract AND l.service_id = s."serviceId" AND l.limit_name = s."limitName"
+				AND l.id > coalesce(zero.id, 0) AND l.id < coalesce(next_zero.id, 9223372036854775807)
+				AND l.created_at <= moment AND NOT (l.kind = 'adjust' AND l.operation_id = 'carried')
+				-- For partitions: the clocks of processes differ by less than a day.
+				AND l.created_at >= coalesce(zero.created_at - interval '1 day', '-infinity')
+		) moved ON TRUE
+		-- Compacted sums precede all retained movements, whatever their created_at.
+		LEFT JOIN LATERAL (
+			SELECT sum(l.delta) AS sum FROM usage_ledger l
+			WHERE l.contract_id = contract AND l.service_id = s."serviceId" AND l.limit_name = s."limitName"
+				AND l.kind = 'adjust' AND l.operation_id = 'carried' AND zero.id IS NULL
+		) carried ON TRUE
+		LEFT JOIN LATERAL (
+			SELECT sum(a.amount) AS sum
+			FROM holds h CROSS JOIN LATERAL json_to_recordset(h.amounts) AS a ("serviceId" text, "limitName" text, amount numeric)
+			WHERE h.contract_id = contract AND h.id >= oldest_hold AND h.created_at <= moment AND h.until > moment
+				AND coalesce(h.ended_at > moment, TRUE) AND h.kind = 'hold'
+				AND a."serviceId" = s."serviceId" AND a."limitName" = s."limitName"
+		) held ON TRUE
+	);
+END $$;
+--> statement-breakpoint
 REVOKE ALL ON FUNCTION faregate_close_table(regclass), faregate_make_partition(timestamptz), faregate_stage_ledger(timestamptz),
 	faregate_swap_ledger(), faregate_keep_resets(timestamptz, timestamptz, bigint) FROM PUBLIC;
 --> statement-breakpoint

@@ -100,56 +100,16 @@ const dateOf = (text: string | null) => (text === null ? null : new Date(text));
  */
 export async function readRecord(db: Database, contractId: string, at: Date): Promise<ContractRecord | undefined> {
   const moment = sql`${at.toISOString()}::timestamptz`;
-  const ofLevel = sql`l.contract_id = ${contractId} and l.service_id = s."serviceId" and l.limit_name = s."limitName"`;
   // Ids ascend with their moments, so an index finds the holds that may have been open.
   const oldestHold = Math.max(0, at.getTime() - MAX_HOLD_MS)
     .toString(16)
     .padStart(12, "0");
-  const toZero = sql`l.kind in ('reset', 'renew', 'remove')`;
   const [row] = await db.execute<Row>(sql`
     select first.since as first_since, first.cause as first_cause,
       (select at from usage_ledger_start) as ledger_start,
       state.since, following.since as until, state.cause, state.start_date, state.end_date, state.auto_renew,
       state.renewal_days, state.renewal_value, state.renewal_unit, state.services, state.overrides, state.trial,
-      (select json_agg(json_build_object(
-          'serviceId', s."serviceId", 'limitName', s."limitName", 'anchor', s.anchor, 'periodValue', s."periodValue",
-          'periodUnit', s."periodUnit", 'consumed', greatest(0, coalesce(moved.sum, 0) + coalesce(carried.sum, 0)),
-          'held', coalesce(held.sum, 0),
-          'resetAt', case when s."resetAt" is not null and coalesce(zero.created_at, gone.at) >= state.since
-            then coalesce(zero.reset_at, gone.reset_at, s."resetAt") else s."resetAt" end) order by s.place)
-        from rows from (json_to_recordset(state.levels) as ("serviceId" text, "limitName" text, "resetAt" timestamptz,
-          anchor timestamptz, "periodValue" numeric, "periodUnit" text)) with ordinality
-          as s ("serviceId", "limitName", "resetAt", anchor, "periodValue", "periodUnit", place)
-        left join lateral (
-          select l.id, l.reset_at, l.created_at from usage_ledger l
-          where ${ofLevel} and ${toZero} and l.created_at <= ${moment} order by l.created_at desc, l.id desc limit 1
-        ) zero on true
-        left join usage_resets gone on zero.id is null and gone.contract_id = ${contractId}
-          and gone.service_id = s."serviceId" and gone.limit_name = s."limitName"
-        left join lateral (
-          select l.id from usage_ledger l
-          where ${ofLevel} and ${toZero} and l.created_at > ${moment} order by l.created_at, l.id limit 1
-        ) next_zero on true
-        left join lateral (
-          select sum(l.delta) as sum from usage_ledger l
-          where ${ofLevel} and l.id > coalesce(zero.id, 0) and l.id < coalesce(next_zero.id, 9223372036854775807)
-            and l.created_at <= ${moment} and not (l.kind = 'adjust' and l.operation_id = 'carried')
-            -- For partitions: the clocks of processes differ by less than a day.
-            and l.created_at >= coalesce(zero.created_at - interval '1 day', '-infinity')
-        ) moved on true
-        -- Compacted sums precede all retained movements, whatever their created_at.
-        left join lateral (
-          select sum(l.delta) as sum from usage_ledger l
-          where ${ofLevel} and l.kind = 'adjust' and l.operation_id = 'carried' and zero.id is null
-        ) carried on true
-        left join lateral (
-          select sum(a.amount) as sum
-          from holds h cross join lateral json_to_recordset(h.amounts) as a ("serviceId" text, "limitName" text, amount numeric)
-          where h.contract_id = ${contractId} and h.id >= ${oldestHold} and h.created_at <= ${moment} and h.until > ${moment}
-            and coalesce(h.ended_at > ${moment}, true) and h.kind = 'hold'
-            and a."serviceId" = s."serviceId" and a."limitName" = s."limitName"
-        ) held on true
-      ) as levels,
+      faregate_levels_at(${contractId}, state.levels, state.since, ${moment}, ${oldestHold}) as levels,
       following.id is not null or (
         select state.start_date = c.start_date and state.end_date = c.end_date and state.auto_renew = c.auto_renew
           and state.renewal_days = c.renewal_days
