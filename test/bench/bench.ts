@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import * as changes from "./changes.ts";
+import * as compaction from "./compaction.ts";
 import * as consoleInBrowser from "./console.ts";
 import * as evaluation from "./evaluation.ts";
 import * as eventWriters from "./event-writers.ts";
@@ -41,6 +42,7 @@ const SUITES = { pricing, evaluation, tokens, usage, events };
 /** Only when named: peers, and what takes minutes to fill. */
 const NAMED = {
   changes,
+  compaction,
   console: consoleInBrowser,
   "event-writers": eventWriters,
   files,

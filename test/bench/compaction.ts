@@ -1,0 +1,113 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Sql } from "postgres";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { connect } from "../../src/db/postgres/connect.ts";
+import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
+import { migrate } from "../../src/db/migrate.ts";
+import { compactPartitions } from "../../src/db/queries/ledger-partitions.ts";
+import { MIGRATIONS } from "../support/postgres-server.ts";
+import type { BenchRow } from "./pricing.ts";
+
+/*
+ * Measures the compaction of one day of movements, and how long consumption takes beside it. Consumption is that of db/queries/consumption.ts
+ * without a server in front, at a fixed pace, so that its percentiles are those of locks and input.
+ */
+
+const DAY_MS = 86_400_000;
+const PACE_MS = 2;
+
+export async function run({ quick = false } = {}): Promise<BenchRow[]> {
+  const contracts = quick ? 2_000 : 100_000;
+  const movements = contracts * 100;
+  const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));
+  const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
+  const { client, db, close } = connect(database.url, { maxConnections: 4 });
+  try {
+    await migrate(database.url, MIGRATIONS);
+    await fill(client, contracts, movements);
+    const alone = await consumeFor(client, contracts, Promise.resolve(pause(quick ? 3_000 : 15_000)));
+    const begun = performance.now();
+    const compacting = compactPartitions(db, new Date(Date.now() - 7 * DAY_MS)).then((removed) => ({
+      removed,
+      seconds: (performance.now() - begun) / 1_000,
+    }));
+    const beside = await consumeFor(client, contracts, compacting);
+    const { removed, seconds } = await compacting;
+    if (removed !== movements) throw new Error(`${removed} of ${movements} movements were summed up`);
+    const { violations } = await checkLedger(db);
+    if (violations.length > 0) throw new Error(JSON.stringify(violations[0]));
+    return [
+      {
+        name: `summing up ${movements} movements of ${contracts} contracts (s)`,
+        value: seconds,
+        target: "<= 60",
+        ok: seconds <= 60,
+      },
+      {
+        name: "consumption beside it / alone, p99",
+        detail: `${beside.toFixed(1)} ms of ${alone.toFixed(1)} ms`,
+        value: beside / alone,
+        target: "<= 2",
+        ok: beside / alone <= 2,
+      },
+    ];
+  } finally {
+    await close(0);
+    await database.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Fills one day, nine days ago, with movements of all contracts in turn. */
+async function fill(sql: Sql, contracts: number, movements: number): Promise<void> {
+  await sql.unsafe(`
+    insert into users (id, username, password_hash, role) values ('u', 'ada', 'x', 'ADMIN');
+    insert into organizations (id, name, owner_id) values ('one', 'One', 'u');
+    insert into services (id, organization_id, name, name_key) values ('s', 'one', 'S', 's');
+    insert into pricings (id, organization_id, service_id, version, version_key, availability, source, model, model_hash, declared_at)
+      values ('p', 'one', 's', '1', '1', 'active', '', '{}', '', now());
+    insert into contracts (id, organization_id, user_id, username, start_date, end_date)
+      select 'contract-000000-' || n, 'one', 'user-' || n, 'user', now(), now() from generate_series(1, ${contracts}) n;
+    insert into contract_services (contract_id, organization_id, service_id, pricing_id, position, add_ons)
+      select id, 'one', 's', 'p', 0, '{}' from contracts;
+    insert into usage_levels (contract_id, organization_id, service_id, limit_name, position, limit_value, consumed, used_tenths)
+      select id, 'one', 's', 'maxCalls', 0, 1e12, ${movements / contracts}, 0 from contracts;
+    insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+      select 'contract-000000-' || (n % ${contracts} + 1), 'one', 's', 'maxCalls', 'consume', 's-call', 'filled', 1,
+        date_trunc('week', now(), 'UTC') - interval '9 days' + n * (interval '1 day' / ${movements})
+      from generate_series(1, ${movements}) n;
+    update usage_rollup set up_to = (select last_value from usage_ledger_id_seq)`);
+  await sql.unsafe("vacuum analyze");
+  await sql.unsafe("checkpoint");
+}
+
+/** Consumes 1 of changing contracts until `over` settles. Returns the 99th percentile in milliseconds. */
+async function consumeFor(sql: Sql, contracts: number, over: Promise<unknown>): Promise<number> {
+  const done = new AbortController();
+  void over.finally(() => done.abort());
+  const times: number[] = [];
+  const movement = JSON.stringify([
+    { serviceId: "s", limitName: "maxCalls", amount: 1, featureId: "s-call", operationId: "used" },
+  ]);
+  const session = await sql.reserve();
+  for (let i = 0; !done.signal.aborted; i += 1) {
+    const begun = performance.now();
+    const [row] = await session<{ outcomes: string }[]>`
+      with stamp as (
+        select c.id, c.xmin::text || coalesce((
+          select string_agg(' ' || u.xmin::text, '' order by u.position, u.service_id collate "C")
+          from usage_levels u where u.contract_id = c.id), '') as stamp
+        from contracts c where c.id = ${`contract-000000-${((i * 7919) % contracts) + 1}`}
+      )
+      select outcomes from stamp, faregate_consume(array[id], array[stamp], array[id], ${movement}::json, now())`;
+    times.push(performance.now() - begun);
+    if (row?.outcomes !== "u") throw new Error(`a consumption was answered ${row?.outcomes}`);
+    await pause(PACE_MS);
+  }
+  session.release();
+  return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.99)] ?? Number.NaN;
+}
