@@ -213,6 +213,9 @@ export const organizationBlockOperations: readonly Operation[] = [
         .describe("Only blocks that end before this moment"),
     }),
     answers: { 200: { schema: blockPage, example: { data: [BLOCK], next: null } } },
-    errors: { 400: "INVALID DATA: expiresBefore must be an ISO 8601 date" },
+    errors: {
+      400: "INVALID DATA: expiresBefore must be an ISO 8601 date",
+      404: `Organization with ID ${EXAMPLE.organizationId} not found`,
+    },
   },
 ];
