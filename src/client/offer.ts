@@ -12,18 +12,18 @@ export type Configuration = Readonly<{ pricingVersion: string; plan: string | nu
 /** A feature or limit that a purchase changes, by its id `{service}-{name}`. `null`: not granted. */
 export type Change = Readonly<{ kind: "feature" | "limit"; id: string; before: Value | null; after: Value | null }>;
 
-type Changes = Readonly<Record<"gains" | "losses" | "differences", readonly Change[]>>;
+/** Prices that a checkout has to buy, by payment provider. Present where all of the configuration has price ids. */
+type Billed = {
+  readonly billing?: {
+    readonly [Name in "stripe" | "standard"]?: readonly Readonly<{ price: string; quantity: number }>[];
+  };
+};
+type Changes = Billed & Readonly<Record<"gains" | "losses" | "differences", readonly Change[]>>;
 /** Null for a text as price; `now` also for another currency. */
 type Price = Readonly<{ now: number | null; then: number | null; currency: string; unit: string | null }>;
 
-/** Prices that a checkout of a configuration has to buy, by payment provider. Present where all of it has price ids. */
-export type BilledPrices = Readonly<
-  Partial<Record<"stripe" | "standard", readonly Readonly<{ price: string; quantity: number }>[]>>
->;
-
 /** A purchase, with its effects and its price. `contact`: the price is a text, such as "Contact sales". */
-export type Purchase = Changes &
-  Readonly<{ target: Configuration; contact: boolean; price: Price; billing?: BilledPrices }>;
+export type Purchase = Changes & Readonly<{ target: Configuration; contact: boolean; price: Price }>;
 
 /**
  * The smallest purchase that turns a feature on for an end user. Without one, `target` is null and `reason` says why.
@@ -36,7 +36,6 @@ export type Unlock = Changes &
     service: string | null;
     reason: "UNKNOWN_FEATURE" | "NO_EXPRESSION" | "ALREADY_ON" | "NOT_OFFERED" | "UNDECIDED" | null;
     price: Price | null;
-    billing?: BilledPrices;
     alternatives: readonly Purchase[];
   }> &
   Readonly<Record<"current" | "target", Configuration | null> & Record<"contact" | "complete", boolean>>;
@@ -45,7 +44,7 @@ export type Unlock = Changes &
 export type Shown<T = Value> = Readonly<{ value: T; text: string }>;
 
 type Named = Readonly<{ name: string; description: string | null }>;
-type Item = Named & Readonly<{ price: Shown<number | string>; unit: string; contact: boolean }>;
+type Item = Named & Billed & Readonly<{ price: Shown<number | string>; unit: string; contact: boolean }>;
 type Row = Named & Readonly<Record<"id" | "label" | "type", string> & { valueType: "BOOLEAN" | "NUMERIC" | "TEXT" }>;
 type ByName<T = Value> = Readonly<Record<string, Shown<T>>>;
 
@@ -57,7 +56,6 @@ export type OfferedPlan = Item &
   Readonly<Record<"features" | "limits", readonly Shown[]>> &
   Readonly<{
     select: Configuration;
-    billing?: BilledPrices;
     scenario?: "current" | "contact" | "upgrade" | "downgrade" | "switch";
   }>;
 
@@ -73,7 +71,6 @@ export type OfferedAddOn = Item &
     limits: ByName;
     extensions: ByName<number>;
     select: Configuration | null;
-    billing?: BilledPrices;
     held?: number;
   }>;
 
