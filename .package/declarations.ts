@@ -7,6 +7,9 @@ import ts from "typescript5";
  * name that nobody can import only shows up in wrong suggestions.
  */
 
+/** Where a rule comes from: a document that applications do not have. */
+const SOURCE = /\s(?:\* )?Source:\s+(?:\* )?contract [^*]*?(?<=\d)\.(?=\s)/g;
+
 /** Rewrites the declarations of one format in place. `entries` are paths in `folder`. */
 export function shortenDeclarations(folder: string, entries: readonly string[]): void {
   for (const file of declarationsIn(folder)) {
@@ -14,7 +17,8 @@ export function shortenDeclarations(folder: string, entries: readonly string[]):
     // The compiler rewrites extensions only in JavaScript, and older compilers do not find `x.d.ts` behind `./x.ts`.
     // It indents by four spaces, a tenth of what applications download.
     const found = text.replace(/(from |import\()"(\.\.?\/[^"]+)\.tsx?"/g, '$1"$2.js"');
-    const indented = found.replace(/^( {4})+/gm, (indent) => "\t".repeat(indent.length / 4));
+    const documented = found.replace(SOURCE, "");
+    const indented = documented.replace(/^( {4})+/gm, (indent) => "\t".repeat(indent.length / 4));
     writeFileSync(file, indented.replace(/^(export )?declare class [^]*?^\}/gm, withoutPrivates));
   }
   const roots = new Set(entries.map((entry) => join(folder, entry)));

@@ -1,5 +1,4 @@
 import type { Offer, Unlock } from "./offer.ts";
-import { isObject } from "./pricing-token.ts";
 import { exchange, responseError } from "./request.ts";
 import { ServiceRequestError } from "./service-request-error.ts";
 
@@ -76,10 +75,10 @@ export function askForUnlock(
 
 /** Recognizes an offer. */
 export function isOffer(value: unknown): value is Offer {
-  return isObject(value) && Array.isArray(value["plans"]);
+  return Array.isArray((value as Partial<Offer> | null)?.plans);
 }
 
 /** Recognizes the answer about an unlock. */
 export function isUnlock(value: unknown): value is Unlock {
-  return isObject(value) && Array.isArray(value["alternatives"]);
+  return Array.isArray((value as Partial<Unlock> | null)?.alternatives);
 }

@@ -1,5 +1,4 @@
 import { ServiceRequestError } from "./service-request-error.ts";
-import { isObject } from "./pricing-token.ts";
 
 const TIMEOUT_MS = 10_000;
 
@@ -72,7 +71,7 @@ export function aborted(): ServiceRequestError {
 
 /** Creates the error for a response other than 2xx, with the service's own message if it sent one. */
 export function responseError({ status, body }: ServiceAnswer): ServiceRequestError {
-  const message = isObject(body) && typeof body["error"] === "string" ? body["error"] : undefined;
+  const message = textIn(body, "error");
   return new ServiceRequestError("HTTP", message ?? `The service answered with status ${status}.`, { status, body });
 }
 
@@ -116,9 +115,15 @@ export async function requestPricingToken(
  * @throws ServiceRequestError if it has none.
  */
 export function tokenOf({ status, body }: ServiceAnswer): string {
-  const token = isObject(body) ? body["pricingToken"] : undefined;
-  if (typeof token === "string" && token !== "") return token;
+  const token = textIn(body, "pricingToken");
+  if (token) return token;
   throw new ServiceRequestError("BAD_RESPONSE", "The answer has no pricingToken.", { status, body });
+}
+
+/** Returns a text of a parsed answer; undefined without one. */
+function textIn(body: unknown, name: string): string | undefined {
+  const value = (body as Partial<Record<string, unknown>> | null | undefined)?.[name];
+  return typeof value === "string" ? value : undefined;
 }
 
 function parse(text: string): unknown {

@@ -76,15 +76,13 @@ export function OfferTable(props: OfferTableProps): JSX.Element {
   const { service, plans, addOns, features, limits, tags, current } = offer;
   const words = { ...ENGLISH, ...labels };
   const canChoose = by.onSelect ?? by.hrefOf;
-  const rowsOf = (kind: "features" | "limits", isWanted: (row: Row) => boolean = () => true) =>
-    offer[kind].flatMap((row, index) =>
-      isWanted(row) ? [{ row, cells: plans.map((plan) => plan[kind][index]) }] : [],
-    );
-  const tagOf = (row: Row) => ("tag" in row && row.tag !== null && tags.includes(row.tag) ? row.tag : undefined);
+  const rowsOf = <Each,>(rows: readonly Each[], kind: "features" | "limits") =>
+    rows.map((row, index) => ({ row, cells: plans.map((plan) => plan[kind][index]) }));
+  const all = rowsOf(features, "features");
   const groups = [
-    ...tags.map((tag) => ({ heading: tag, rows: rowsOf("features", (row) => tagOf(row) === tag) })),
-    { heading: words.features, rows: rowsOf("features", (row) => tagOf(row) === undefined) },
-    { heading: words.limits, rows: rowsOf("limits") },
+    ...tags.map((tag) => ({ heading: tag, rows: all.filter(({ row }) => row.tag === tag) })),
+    { heading: words.features, rows: all.filter(({ row }) => !tags.some((tag) => tag === row.tag)) },
+    { heading: words.limits, rows: rowsOf(limits, "limits") },
   ].filter(({ rows }) => rows[0]);
   const brought = (rows: readonly Row[], values: Readonly<Record<string, Shown>>) =>
     rows.flatMap(({ name, label }) => (values[name] ? [`${label}: ${values[name].text}`] : []));

@@ -30,18 +30,14 @@ export type OfferState = Readonly<{
  */
 export function useOffer(service: string, options: OfferOptions = {}): OfferState {
   const { source, initial, pricingVersion } = options;
-  const { status, answer, error, reload } = useAsked<OfferData>({
+  const { answer, ...rest } = useAsked<OfferData>({
     hook: "useOffer",
-    key: JSON.stringify([service, pricingVersion]),
-    isAsked: true,
+    key: [service, pricingVersion],
     source,
     initial,
-    ask: async (client, userId) => {
-      const { askForOffer } = await import("../client/ask.ts");
-      return askForOffer(client, service, { userId, pricingVersion });
-    },
+    ask: (requests, client, userId) => requests.askForOffer(client, service, { userId, pricingVersion }),
   });
-  return { status: status === "idle" ? "loading" : status, offer: answer, error, reload };
+  return { ...rest, offer: answer };
 }
 
 /** Props of Offer. */
@@ -79,5 +75,5 @@ export function AskedStatus({
 /** @internal Formats a configuration: `PRO + 2 × extraTasks`. */
 export function configurationText({ plan, addOns }: Configuration): string {
   const parts = Object.entries(addOns).map(([name, quantity]) => `${quantity} × ${name}`);
-  return [...(plan === null ? [] : [plan]), ...parts].join(" + ");
+  return [plan, ...parts].filter(Boolean).join(" + ");
 }

@@ -30,15 +30,12 @@ export type UnlockState = Readonly<{
  */
 export function useUnlock(feature: FeatureId, options: UnlockOptions = {}): UnlockState {
   const { amounts, source } = options;
-  const { answer, ...rest } = useAsked<Unlock>({
+  const { answer, ...rest } = useAsked<Unlock, "idle">({
     hook: "useUnlock",
-    key: JSON.stringify([feature, amounts]),
-    isAsked: useFeatureStatus(feature) === "off",
+    key: [feature, amounts],
+    isIdle: useFeatureStatus(feature) !== "off",
     source,
-    ask: async (client, userId = "") => {
-      const { askForUnlock } = await import("../client/ask.ts");
-      return askForUnlock(client, userId, feature, amounts);
-    },
+    ask: (requests, client, userId = "") => requests.askForUnlock(client, userId, feature, amounts),
   });
   return { ...rest, unlock: answer };
 }
@@ -87,7 +84,7 @@ export function UnlockPrompt(props: UnlockPromptProps): ReactNode {
   if (target === null || price === null) return <p>{labels.nothing ?? "Not part of any plan on offer."}</p>;
   const wanted = configurationText(target);
   const changes = (list: readonly Change[], kind: string, label?: (change: Change) => string) =>
-    list.length > 0 && (
+    list[0] && (
       <ul data-kind={kind}>
         {list.map((change) => (
           <li key={change.id}>{label?.(change) ?? changeText(change, service)}</li>

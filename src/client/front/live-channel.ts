@@ -1,9 +1,10 @@
 import { Manager } from "socket.io-client";
-import { onWake } from "./ambient.ts";
 import { isHidden } from "./visibility.ts";
 
 /** Callbacks of the channel. */
 export interface LiveChannelHandlers {
+  /** Calls back when the page wakes; see ambient.ts. Returns a function that unsubscribes. */
+  onWake(listener: () => void): () => void;
   connecting(): void;
   synchronized(): void;
   message(message: unknown): void;
@@ -66,7 +67,7 @@ export function openLiveChannel(origin: string, path: string, handlers: LiveChan
   socket.on("message", (message: unknown) => handlers.message(message));
   socket.on("connect_error", lost);
   socket.on("disconnect", (reason) => lost(reason.endsWith("error") ? new Error(reason) : undefined));
-  const stopWatching = onWake(() => {
+  const stopWatching = handlers.onWake(() => {
     if (!isHidden()) retryNow();
   });
   connect();

@@ -85,11 +85,12 @@ export class ServiceClient {
   setUserId(userId: string): Promise<void> {
     // Before the first await, so that features show as loading from now on. The session rejects other ids with a
     // sentence.
-    if (isUserId(userId) && this.address && this.apiKey && this.isAllowed) {
+    const isValid = isUserId(userId);
+    if (isValid && this.address && this.apiKey && this.isAllowed) {
       this.token.claim(this);
       this.token.setUser(userId);
     }
-    return this.work((session) => session.setUserId(userId));
+    return this.work((session) => session.setUserId(userId, isValid));
   }
 
   /**

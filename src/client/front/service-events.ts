@@ -78,7 +78,10 @@ export class ServiceEventRegistry {
   }
 }
 
-/** Type guarantee: `on` of the client types a callback by its event, and every `emit` passes that event's argument. */
-function callable(callbacks: Set<ServiceEventListener> = new Set()): Set<(...args: unknown[]) => void> {
+/**
+ * Type guarantee: the constructor makes a set for each event, `on` of the client types a callback by its event, and every
+ * `emit` passes that event's argument.
+ */
+function callable(callbacks: Set<ServiceEventListener> | undefined): Set<(...args: unknown[]) => void> {
   return callbacks as Set<(...args: unknown[]) => void>;
 }

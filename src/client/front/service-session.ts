@@ -1,4 +1,3 @@
-import { isUserId } from "../address.ts";
 import { aborted, type IssuedToken, requestPricingToken } from "../request.ts";
 import type { LiveChannel } from "./live-channel.ts";
 import { readMessage } from "./messages.ts";
@@ -23,8 +22,8 @@ export class ServiceSession {
   }
 
   /** See ServiceClient.setUserId, which has validated the id and set the state. */
-  async setUserId(userId: string): Promise<void> {
-    if (!isUserId(userId)) {
+  async setUserId(userId: string, isValid: boolean): Promise<void> {
+    if (!isValid) {
       const isText = typeof userId === "string" && userId.trim() !== "";
       const wrong = isText ? "not be '.', '..' or ill-formed Unicode" : "be a non-empty string";
       throw new Error(`User ID must ${wrong}.`);
@@ -103,6 +102,7 @@ export class ServiceSession {
       ({ openLiveChannel }) => {
         if (!this.wantsChannel || this.channel) return;
         this.channel = openLiveChannel(address.socketOrigin, address.enginePath, {
+          onWake: client.token.shared.onWake,
           connecting: () => client.changeConnection({ status: "connecting", error: client.connection.error }),
           synchronized: () => this.synchronized(),
           message: (message) => this.receive(message),

@@ -1,7 +1,6 @@
-import { onWake, wakeAfter } from "./ambient.ts";
 import { isHidden } from "./visibility.ts";
 import { ServiceRequestError } from "../service-request-error.ts";
-import { decodePricingToken } from "../pricing-token.ts";
+import type { PricingTokenPayload } from "../pricing-token.ts";
 import { aborted, type IssuedToken } from "../request.ts";
 import type { TokenService } from "./token-service.ts";
 
@@ -78,7 +77,10 @@ export class TokenLoader {
         // For origins that ignore the signal: a later request aborts this one too.
         if (controller.signal.aborted) throw aborted();
         // A token that is received again keeps its offset, because it may expire meanwhile.
-        this.tokens.update(token, token === this.last ? undefined : clockOffset(serverTimeMs, token));
+        this.tokens.update(
+          token,
+          token === this.last ? undefined : clockOffset(this.tokens.shared.decodePricingToken(token), serverTimeMs),
+        );
         this.last = token;
         this.plan();
       } catch (error) {
@@ -121,7 +123,7 @@ export class TokenLoader {
   start(): void {
     if (this.isStarted) return;
     this.isStarted = true;
-    this.stopWatching = onWake(() => this.check());
+    this.stopWatching = this.tokens.shared.onWake(() => this.check());
     this.plan();
   }
 
@@ -172,7 +174,7 @@ export class TokenLoader {
     const wasAway = this.hiddenSince !== undefined && now - this.hiddenSince > LONG_ABSENCE_MS;
     this.hiddenSince = undefined;
     if (wasAway || (this.dueAt !== undefined && this.dueAt <= now)) this.refresh();
-    else if (this.dueAt !== undefined) this.timer = wakeAfter(this.dueAt - now, () => this.check());
+    else if (this.dueAt !== undefined) this.timer = this.tokens.shared.wakeAfter(this.dueAt - now, () => this.check());
   }
 }
 
@@ -180,9 +182,8 @@ export class TokenLoader {
  * Returns the offset of the server's clock, if it matters. Without the time of the answer, `iat` tells it: a token that was
  * just fetched is neither from the future nor expired.
  */
-function clockOffset(serverTimeMs: number | undefined, token: string): number {
+function clockOffset({ iat = 0, exp }: PricingTokenPayload, serverTimeMs: number | undefined): number {
   const now = Date.now();
-  const { iat = 0, exp } = decodePricingToken(token);
   const offset = (serverTimeMs || iat * 1000) - now;
   const isKnown = serverTimeMs || offset > 0 || (exp * 1000 <= now && offset > -MAX_SKEW_MS);
   return isKnown && Math.abs(offset) > TOLERATED_SKEW_MS ? offset : 0;

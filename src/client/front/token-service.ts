@@ -27,6 +27,9 @@ export interface TokenOwner {
   dispose(): void;
 }
 
+/** Functions that chunks which load later need too. A module of both chunks would become one more of the first load. */
+const SHARED = { decodePricingToken, onWake, wakeAfter };
+
 /**
  * Stores one pricing token in memory and answers from it, without a request. Reading is pure. The timer that announces
  * the expiry runs only while there are subscribers. Source: contract clients §1.7.
@@ -39,6 +42,8 @@ export class TokenService {
   private wasNotified = false;
   private suspended = false;
   private owner: TokenOwner | undefined;
+  /** @internal For ServiceSession and what it loads. */
+  readonly shared: typeof SHARED = SHARED;
   /** @internal Replaced by each sign-out and change of user. `id` is the user that a client set. */
   user: { readonly id?: string } = {};
   /** @internal Ends the loading for the current user. Set by the client that loads tokens. */
