@@ -7,7 +7,9 @@ import { requiredNotNull } from "./subscription.ts";
 
 const SECRET = "The secret field must be a text of 7 to 255 characters that begins with whsec_";
 const secretText = (sentence: string) =>
-  z.string(requiredNotNull("The secret field is required", sentence)).regex(/^whsec_[\x21-\x7e]{1,249}$/, sentence);
+  z
+    .string(requiredNotNull(sentence.replace(/must .*/, "is required"), sentence))
+    .regex(/^whsec_[\x21-\x7e]{1,249}$/, sentence);
 
 const PRICE =
   "Each value in prices must be {service, plan}, {service, addOn, quantity} or {service, limit, amount, expiresInDays}";
