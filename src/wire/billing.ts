@@ -17,18 +17,29 @@ const nameText = (sentence: string) => z.string(sentence).min(1, sentence).max(2
 const name = nameText(PRICE);
 const mappedPrice = z.union(
   [
-    z.strictObject({ service: name, plan: name }),
-    z.strictObject({
-      service: name,
-      addOn: name,
-      quantity: z.int().min(1).max(1_000_000).optional().describe("Units of the add-on per unit. Default: 1"),
-    }),
-    z.strictObject({
-      service: name,
-      limit: name,
-      amount: z.number().gt(0).max(100_000_000).describe("Amount of the block"),
-      expiresInDays: z.int().min(1).max(3650).optional().describe("Default: the block never ends"),
-    }),
+    z.strictObject({ service: name, plan: name }, PRICE),
+    z.strictObject(
+      {
+        service: name,
+        addOn: name,
+        quantity: z
+          .int(PRICE)
+          .min(1, PRICE)
+          .max(1_000_000, PRICE)
+          .optional()
+          .describe("Units of the add-on per unit. Default: 1"),
+      },
+      PRICE,
+    ),
+    z.strictObject(
+      {
+        service: name,
+        limit: name,
+        amount: z.number(PRICE).gt(0, PRICE).max(100_000_000, PRICE).describe("Amount of the block"),
+        expiresInDays: z.int(PRICE).min(1, PRICE).max(3650, PRICE).optional().describe("Default: the block never ends"),
+      },
+      PRICE,
+    ),
   ],
   PRICE,
 );
