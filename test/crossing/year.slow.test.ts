@@ -1,0 +1,145 @@
+import * as fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { makePartitions } from "../../src/db/queries/ledger-partitions.ts";
+import {
+  compactLedger,
+  pruneAuditLog,
+  pruneDenials,
+  pruneHolds,
+  pruneIdempotencyKeys,
+  pruneUsageKeys,
+} from "../../src/db/queries/retention.ts";
+import { createRollUp, pruneRollUp } from "../../src/db/queries/usage-rollup.ts";
+import { pruneOutbox } from "../../src/events/retention.ts";
+import { makeDeliveries, pruneDeliveries } from "../../src/events/webhook-rows.ts";
+import { tasker } from "../support/contracting.ts";
+import { expectCleanLedger } from "./invariants.ts";
+import { step } from "./operations.ts";
+import { createWorld, openServers, type Servers, type World } from "./world.ts";
+
+/*
+ * Long life in short: all operations of the crossing test, month after simulated month, with retention running. What no month adds to
+ * for good stays bounded. `YEAR_MONTHS=12 YEAR_STEPS=2000` makes it longer, and `YEAR_TABLE=true` prints rows and kilobytes by month.
+ */
+
+const MONTHS = Number(process.env["YEAR_MONTHS"] ?? 6);
+const STEPS = Number(process.env["YEAR_STEPS"] ?? 40);
+const DAY_MS = 86_400_000;
+const DAYS = 30;
+/** Tables that retention bounds. All others grow with accounts, contracts and configuration. */
+const BOUNDED = [
+  "usage_ledger",
+  "usage_ledger_next",
+  "usage_hours",
+  "usage_days",
+  "usage_keys",
+  "usage_resets",
+  "holds",
+  "idempotency_keys",
+  "denials",
+  "audit_log",
+  "outbox",
+  "outbox_staged",
+  "webhook_deliveries",
+];
+
+let servers: Servers;
+beforeAll(async () => {
+  servers = await openServers();
+});
+afterAll(() => servers.close());
+
+/** The retention of an event server, with small numbers. */
+async function retain(): Promise<void> {
+  const { db } = servers.api.resources;
+  const { now } = servers;
+  const rollUp = createRollUp(db);
+  for (let rounds = 0; rounds < 2; rounds += 1) await rollUp();
+  while ((await makeDeliveries(db)) === undefined);
+  await makePartitions(db, now);
+  await pruneOutbox(db, new Date(Date.now() + DAY_MS), { days: 0, keepEvents: 100 });
+  await pruneDeliveries(db, { days: 7, keep: 100 });
+  await pruneIdempotencyKeys(db, now);
+  await pruneUsageKeys(db, now);
+  await pruneDenials(db, now);
+  await pruneAuditLog(db, now, DAYS);
+  await compactLedger(db, now, DAYS);
+  await pruneRollUp(db);
+  await pruneHolds(db, now, DAYS);
+}
+
+interface Size {
+  rows: number;
+  kilobytes: number;
+}
+
+/** Rows and bytes of each table. Of the ledger: of all its partitions. */
+async function sizes(): Promise<Map<string, Size>> {
+  const { client } = servers.api.database.connection;
+  const tables = await client<{ name: string; kilobytes: number }[]>`
+    select relname as name, ((pg_total_relation_size(c.oid) + coalesce((
+        select sum(pg_total_relation_size(inhrelid)) from pg_inherits where inhparent = c.oid), 0)) / 1024)::int as kilobytes
+    from pg_class c where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition order by 1`;
+  const found = new Map<string, Size>();
+  for (const { name, kilobytes } of tables) {
+    const [row] = await client<{ rows: number }[]>`select count(*)::int as rows from ${client(name)}`;
+    found.set(name, { rows: row?.rows ?? 0, kilobytes: kilobytes ?? 0 });
+  }
+  return found;
+}
+
+/** An organization with three contracts. Each month has its own: histories may end without any service. */
+async function openOrganization(): Promise<World> {
+  const world = await createWorld(servers);
+  await world.upload(tasker(), "1.0.0");
+  for (const userId of ["ada", "grace", "linus"]) {
+    await world.must("POST", "/contracts", {
+      userContact: { userId, username: userId },
+      billingPeriod: { autoRenew: true, renewalDays: 30 },
+      contractedServices: { tasker: "1.0.0" },
+      subscriptionPlans: { tasker: "PRO" },
+      subscriptionAddOns: {},
+    });
+    world.users.push(userId);
+  }
+  return world;
+}
+
+async function liveOneMonth(world: World, month: number): Promise<void> {
+  const steps = fc.sample(step, { numRuns: STEPS, seed: month });
+  for (const [i, { run }] of steps.entries()) {
+    await run(world);
+    for (const userId of world.users)
+      await world.call("POST", `/features/${userId}/${world.service}-board`, { [world.limit]: 1 });
+    // An event server is away for a day now and then; what is due is carried out by whoever asks.
+    await world.pass((DAYS * DAY_MS) / STEPS, i % 13 !== 0);
+    if (i % 10 === 0) await retain();
+  }
+  await retain();
+}
+
+test("no table that retention bounds grows from the third month on", async () => {
+  const months: Map<string, Size>[] = [];
+  for (let month = 0; month < MONTHS; month += 1) {
+    const world = await openOrganization();
+    await liveOneMonth(world, month);
+    months.push(await sizes());
+    await expectCleanLedger(world);
+  }
+  const [given] = await servers.api.database.connection.client<{ movements: number }[]>`
+    select last_value::int as movements from usage_ledger_id_seq`;
+  expect(given?.movements).toBeGreaterThan(MONTHS * 5);
+  if (process.env["YEAR_TABLE"] === "true") {
+    for (const [name] of months[0] ?? []) {
+      const shown = months.map((month) => `${month.get(name)?.rows} (${month.get(name)?.kilobytes} kB)`);
+      console.log(`| ${[name, ...shown].join(" | ")} |`);
+    }
+  }
+  /** Rows of a table per contract, so that new contracts may add theirs. */
+  const perContract = (month: number, name: string) =>
+    (months[month]?.get(name)?.rows ?? 0) / Math.max(1, months[month]?.get("contracts")?.rows ?? 1);
+  for (const name of BOUNDED) {
+    const early = Math.max(...[1, 2].map((month) => perContract(month, name)));
+    expect(perContract(MONTHS - 1, name), `rows of ${name} per contract`).toBeLessThanOrEqual(early * 2 + 30);
+  }
+}, 1_800_000);
