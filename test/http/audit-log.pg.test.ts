@@ -42,6 +42,7 @@ const ELSEWHERE = [
   ...["", "/organizations/:organizationId"].flatMap((below) => [
     `POST ${below}/services/:serviceName/diff`,
     `POST ${below}/services/:serviceName/impact`,
+    `POST ${below}/services/lint`,
   ]),
 ];
 
