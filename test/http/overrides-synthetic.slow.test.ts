@@ -90,6 +90,10 @@ async function must<T>(
   return answer.body;
 }
 
+/** Explanations name where a limit comes from, which is the difference between the two contracts. */
+const withoutSources = (answer: object): unknown =>
+  JSON.parse(JSON.stringify(answer, (key, value: unknown) => (key === "sources" ? undefined : value)));
+
 /** Every kind of answer about a user. Identifiers begin with `synthetic` for both. */
 async function answersOf(userId: string, key: string, single: readonly string[], at?: string): Promise<unknown> {
   const query = at === undefined ? "" : `?at=${at}`;
@@ -105,7 +109,7 @@ async function answersOf(userId: string, key: string, single: readonly string[],
   ];
   for (const name of single) {
     const path = `/features/${userId}/synthetic-${encodeURIComponent(name)}${joined}explain=true`;
-    answers.push(withoutPast(await must("POST", path, {}, key)));
+    answers.push(withoutSources(withoutPast(await must("POST", path, {}, key))));
   }
   if (at !== undefined) return answers;
   const { pricingToken } = await must<{ pricingToken: string }>(
