@@ -4,7 +4,7 @@ import type { Database } from "../postgres/connect.ts";
 import { contracts, holds } from "../schema.ts";
 import type { Level } from "./contract-snapshots.ts";
 import { type HoldRow, sumHolds } from "./holds.ts";
-import { isSettled, moveLevels, type Movement, recentMovements, sameLevel } from "./usage.ts";
+import { moveLevels, type Movement, recentMovements, sameLevel } from "./usage.ts";
 
 /*
  * Leases are rows of holds, so that sums, expiries and novations treat both alike. `amounts` are what is left of a lease.
@@ -73,7 +73,7 @@ export async function takeBack<L extends Level>(
     select l.service_id as "serviceId", l.limit_name as "limitName"
     from usage_levels u cross join ${recentMovements(new Date(until.getTime() - 1))}
     where u.contract_id = ${contractId} and l.created_at = ${until.toISOString()}::timestamptz and l.operation_id = ${id}
-      and l.feature_id = ${featureId} and l.kind = 'consume' and l.reverted_at is null and not ${isSettled(until)}
+      and l.feature_id = ${featureId} and l.kind = 'consume' and l.reverted_at is null and not l.is_settled
   `);
   const open = movements.filter(({ level }) => counted.some((one) => sameLevel(one, level)));
   // The operation of the expiry: a revert finds what is left of that by it.

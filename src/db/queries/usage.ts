@@ -280,7 +280,11 @@ export const REVERT_WINDOW_MS = 120_000;
 /**
  * SQL list item: movements `l` since `since` of the level `u` of usage_levels, read from the newest backwards. Moments of a level's
  * movements ascend with their ids, but for the clocks of different processes. Searches the last older movement in the partitions of
- * that week: without one, all movements of the level in the partition are newer, or are read.
+ * that week: without one, all movements of the level in the partition are newer, or are read. `is_settled` is true where a later
+ * reset, renewal or removal returned the level to zero.
+ *
+ * OFFSET 0 and the addition keep the order of look-ups. A plan made while the ledger was empty would otherwise read all movements
+ * of the contract for each of them.
  */
 export function recentMovements(since: Date): SQL {
   const moment = sql`${since.toISOString()}::timestamptz`;
@@ -295,18 +299,13 @@ export function recentMovements(since: Date): SQL {
       ), 0) as id
     ) older
     cross join lateral (
-      select * from usage_ledger m where ${ofLevel("m")} and m.id > older.id and m.created_at > ${moment}
+      select max(z.id + 0) as id from usage_ledger z
+      where ${ofLevel("z")} and z.kind in ('reset', 'renew', 'remove') and z.created_at > ${moment} - interval '1 day'
+    ) zero
+    cross join lateral (
+      select m.*, coalesce(m.id < zero.id, false) as is_settled from usage_ledger m
+      where ${ofLevel("m")} and m.id > older.id and m.created_at > ${moment} offset 0
     ) l`;
-}
-
-/** SQL condition: a later reset, renewal or removal returned the level of movement `l`, which is newer than `since`, to zero. */
-export function isSettled(since: Date): SQL {
-  return sql`exists (
-      select 1 from usage_ledger later
-      where later.contract_id = l.contract_id and later.service_id = l.service_id and later.limit_name = l.limit_name
-        and later.id > l.id and later.kind in ('reset', 'renew', 'remove')
-        and later.created_at > ${since.toISOString()}::timestamptz - interval '1 day'
-    )`;
 }
 
 /**
@@ -349,10 +348,10 @@ export async function revertFeature(
     with recent as materialized (
       select l.* from usage_levels u cross join ${recentMovements(input.since)} where u.contract_id = ${input.contractId}
     ), revertible as (
-      select l.id, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta
+      select l.id, l.contract_id, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta
       from recent l
       where l.kind = 'consume' and l.reverted_at is null and coalesce(l.renamed_feature_id, l.feature_id) = ${input.featureId}
-        and not ${isSettled(input.since)}
+        and not l.is_settled
     ), returned as (
       -- The end of a lease gives back part of what its expiry counted, in the same operation.
       select service_id, limit_name, operation_id, sum(delta) as delta from recent
@@ -361,7 +360,7 @@ export async function revertFeature(
     ), marked as (
       update usage_ledger l set reverted_at = ${now}
       from revertible r left join returned using (service_id, limit_name, operation_id)
-      where l.contract_id = ${input.contractId} and l.service_id = r.service_id and l.limit_name = r.limit_name and l.id = r.id
+      where l.contract_id = r.contract_id and l.service_id = r.service_id and l.limit_name = r.limit_name and l.id = r.id
         and l.created_at > ${input.since.toISOString()}::timestamptz
         and (not ${input.latest}::boolean
           or r.operation_id = (select operation_id from revertible order by id desc limit 1))
