@@ -23,6 +23,7 @@ DELETE /contracts/{userId}                                                      
 GET /contracts/{userId}                                                                  kkksfffffssf kkksfffffnnf - kkknfffffnnf
 PUT /contracts/{userId}                                                                  kkksfffffssf kkksfffffnnf - kkknfffffnnf
 PUT /contracts/{userId}/billingPeriod                                                    kkksfffffssf kkksfffffnnf - kkknfffffnnf
+DELETE /contracts/{userId}/billing                                                       kkknfffffnff kkknfffffnff - kkknfffffnff
 PUT /contracts/{userId}/usageLevels                                                      kkksfffffssf kkksfffffnnf - kkknfffffnnf
 PUT /contracts/{userId}/userContact                                                      kkksfffffssf kkksfffffnnf - kkknfffffnnf
 GET /contracts/{userId}/overrides                                                        kkksfffffssf kkksfffffnnf - kkknfffffnnf
@@ -88,7 +89,14 @@ GET /organizations/{organizationId}/contracts/{userId}/blocks                   
 POST /organizations/{organizationId}/contracts/{userId}/blocks                           kkksfsssffff kkknfnnnffff kkksffffffff kkknfnnnffff
 DELETE /organizations/{organizationId}/contracts/{userId}/blocks/{blockId}               kkksfsssffff kkknfnnnffff kkksffffffff kkknfnnnffff
 GET /organizations/{organizationId}/contracts/{userId}/balances                          kkksfssssfff kkknfnnnnfff kkksffffffff kkknfnnnnfff
+DELETE /organizations/{organizationId}/contracts/{userId}/billing                        kkknfnnfffff kkknfnnfffff kkknffffffff kkknfnnfffff
 GET /organizations/{organizationId}/blocks                                               kkksfssssfff - kkksffffffff kkknnnnnnfff
+PUT /organizations/{organizationId}/billing/{provider}                                   kkksnssfffff - kkksnnnnnfff kkknnnnnnfff
+DELETE /organizations/{organizationId}/billing/{provider}                                kkksnssfffff - kkksnnnnnfff kkknnnnnnfff
+GET /organizations/{organizationId}/billing/{provider}                                   kkksnsssffff - kkksnnnnnfff kkknnnnnnfff
+GET /organizations/{organizationId}/billing/{provider}/messages                          kkksnsssffff - kkksnnnnnfff kkknnnnnnfff
+POST /organizations/{organizationId}/billing/{provider}/messages/{messageId}/replay      kkksnsssffff kkknnnnnffff kkksnnnnnfff kkknnnnnffff
+POST /organizations/{organizationId}/billing/{provider}/replay                           kkksnsssffff - kkksnnnnnfff kkknnnnnnfff
 GET /organizations/{organizationId}/scheduled                                            kkksfssssfff - kkksffffffff kkknnnnnnfff
 GET /organizations/{organizationId}/overrides                                            kkksfssssfff - kkksffffffff kkknnnnnnfff
 POST /organizations/{organizationId}/members                                             kkksfsssffff - kkksffffffff kkknnnnnnfff
@@ -188,6 +196,7 @@ PUT /webhooks/{webhookId}                                                       
 GET /webhooks/{webhookId}/deliveries                                                     kkkbfffffssf kkksfffffnnf - kkknfffffnnf
 POST /webhooks/{webhookId}/deliveries/{deliveryId}/resend                                kkkbfffffssf kkksfffffnnf - kkknfffffnnf
 POST /webhooks/{webhookId}/secret                                                        kkkbfffffssf kkksfffffnnf - kkknfffffnnf
+POST /billing/{connectionId}                                                             bkkbbbbbbbbb bkkbbbbbbbbb - nkknnnnnnnnn
 `;
 
 /** Expected results of an operation, by method and path. */

@@ -131,8 +131,8 @@ function withoutNames({ body }: Told, target: Tenant): string {
   return names.reduce((text, name) => text.replaceAll(new RegExp(name, "gi"), "…"), body);
 }
 
-/** Any user key may look up users: contract users-organizations §3.4. */
-const PUBLIC_TARGETS = /^\w+ \/users\//;
+/** Any user key may look up users: contract users-organizations §3.4. The address of a connection is public: contract billing. */
+const PUBLIC_TARGETS = /^\w+ \/(users|billing)\//;
 
 test("every operation has a row, and every row an operation", () => {
   expect([...ROWS.keys()].toSorted()).toEqual(OPERATIONS.map(nameOf).toSorted());
@@ -141,7 +141,8 @@ test("every operation has a row, and every row an operation", () => {
 test.each(OPERATIONS.map((operation) => [nameOf(operation), operation] as const))("%s", async (name, operation) => {
   const { own, foreign, missing } = tenants;
   const isInside = operation.path.includes("{organizationId}");
-  const hasTarget = /\{(?!organizationId)/.test(operation.path) || operation.path.startsWith("/ofrep/");
+  // Every organization has the same providers.
+  const hasTarget = /\{(?!organizationId|provider)/.test(operation.path) || operation.path.startsWith("/ofrep/");
   const isAboutOrganization = isInside && !hasTarget;
   const ofOwn = await askAll(operation, own, own);
   const ofForeign = isAboutOrganization ? undefined : await askAll(operation, foreign, own);

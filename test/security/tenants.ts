@@ -4,6 +4,7 @@ import type { TestApi, TestUser } from "../support/api.ts";
 import { insertUsers } from "../support/builders.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 import { yamlUpload } from "../support/uploads.ts";
+import { connectProvider, eventOf, STRIPE_SECRET, subscriptionOf } from "../support/billing.ts";
 
 /** Values of one tenant for path parameters, and other values that its requests need. */
 export interface Tenant {
@@ -22,6 +23,10 @@ export interface Tenant {
   apiKeyId: string;
   webhookId: string;
   deliveryId: string;
+  provider: string;
+  /** Id of the connection to the provider. */
+  connectionId: string;
+  messageId: string;
   featureId: string;
   token: string;
 }
@@ -87,6 +92,9 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       serviceScheduledId: ABSENT,
       webhookId: ABSENT,
       deliveryId: "999999",
+      provider: "stripe",
+      connectionId: ABSENT,
+      messageId: "none",
       featureId: "nowhere-board",
       token: "none",
     },
@@ -95,6 +103,8 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       "Quillfeather",
       foreign.webhookId,
       foreign.apiKeyId,
+      foreign.connectionId,
+      foreign.messageId,
       other.id,
       other.key,
       other.key.slice(0, 12),
@@ -185,6 +195,12 @@ async function fillTenant(
     insert into webhook_deliveries (id, endpoint_id, event_id, code, payload, next_attempt_at, status, created_at)
     overriding system value
     values (${deliveryId}, ${hook.body.id}, 1, 'PRICING_CREATED', ${JSON.stringify({ name })}, now(), 'failed', now())`;
+  const prices = { price_pro: { service: name, plan: "PRO" } };
+  const { id: connectionId, send } = await connectProvider(api, { prices }, "stripe", id, owner.key);
+  const messageId = `evt_${userId}`;
+  const ofNobody = subscriptionOf({ metadata: { userId: `${userId}-2` }, items: ["price_unknown"] });
+  const received = await send(eventOf("customer.subscription.created", ofNobody, api.resources.now(), messageId));
+  if (received.status !== 200) throw new Error(JSON.stringify(received.body));
   const keys = await api.call<{ apiKeys: { id: string }[] }>("POST", `/organizations/${id}/api-keys`, {
     key: owner.key,
     body: { scope: "EVALUATION" },
@@ -205,6 +221,9 @@ async function fillTenant(
     apiKeyId: keys.body.apiKeys.at(-1)?.id ?? "",
     webhookId: hook.body.id,
     deliveryId,
+    provider: "stripe",
+    connectionId,
+    messageId,
     featureId: `${name.toLowerCase()}-board`,
     token: issued.body.pricingToken,
   };
@@ -296,6 +315,12 @@ const SAMPLES: Record<string, Build> = {
   "PUT /organizations/{organizationId}/public-offer": ({ serviceName }) => ({ body: { services: [serviceName] } }),
   "POST /ofrep/v1/evaluate/flags": ({ userId }) => ({ body: { context: { targetingKey: userId } } }),
   "POST /ofrep/v1/evaluate/flags/{key}": ({ userId }) => ({ body: { context: { targetingKey: userId } } }),
+  "PUT /organizations/{organizationId}/billing/{provider}": ({ serviceName }) => ({
+    body: { secret: STRIPE_SECRET, prices: { price_basic: { service: serviceName, plan: "BASIC" } } },
+  }),
+  "POST /organizations/{organizationId}/billing/{provider}/replay": () => ({ query: "?outcome=unmapped" }),
+  // Not signed: no caller has the provider's secret.
+  "POST /billing/{connectionId}": () => ({ body: {} }),
   "POST /webhooks": () => ({ body: { url: "https://novel.example/hook" } }),
   "PUT /webhooks/{webhookId}": () => ({ body: { description: "new" } }),
   "POST /pricing-tokens/verify": ({ token }) => ({ body: { token } }),
@@ -363,6 +388,11 @@ const TABLES = [
   "deleted_pricings",
   "webhook_endpoints",
   "webhook_deliveries",
+  "billing_connections",
+  "billing_subscriptions",
+  "billing_links",
+  "billing_messages",
+  "contract_billing",
   "pricing_decisions",
 ];
 

@@ -114,20 +114,20 @@ export interface TestConnection {
   sendStandard: (message: { id: string }) => Promise<Answer<MessageAnswer>>;
 }
 
-/** Connects an organization to a provider. */
+/** Connects an organization to a provider. Default: that of the test's callers, by its owner. */
 export async function connectProvider(
   api: Pick<TestApi, "call" | "callers" | "resources">,
   choice: object = {},
   provider: "stripe" | "standard" = "stripe",
   organizationId = api.callers.organizationId,
+  key = api.callers.owner.key,
 ): Promise<TestConnection> {
   const secret = provider === "stripe" ? STRIPE_SECRET : STANDARD_SECRET;
-  const { owner } = api.callers;
   const answer = await api.call<{ id: string; url: string }>(
     "PUT",
     `/organizations/${organizationId}/billing/${provider}`,
     {
-      key: owner.key,
+      key,
       body: { secret, prices: PRICES, ...choice },
     },
   );

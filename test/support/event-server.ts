@@ -40,9 +40,9 @@ const POOLERS = "TEST_POOLERS";
 
 const poolers = (): Record<string, string> => JSON.parse(process.env[POOLERS] ?? "{}") as Record<string, string>;
 
-/** Names a server, and the only user whom its pooler knows. */
+/** Names a server, and the only user whom its pooler knows. An address of several hosts, which URL refuses, has no pooler. */
 function serverOf(databaseUrl: string): string {
-  const { username, host } = new URL(databaseUrl);
+  const { username, host } = URL.parse(databaseUrl) ?? {};
   return `${username}@${host}`;
 }
 
