@@ -37,13 +37,13 @@ func main() {
 
 	// A retry with the same key counts once.
 	for range []int{1, 2} {
-		use := map[string]float64{"notes-maxTasks": 150}
+		use := map[string]interface{}{"notes-maxTasks": 150}
 		answer, _, err := client.FeaturesApi.EvaluateFeature(ctx, user, "notes-board").
 			IdempotencyKey("request-1").Strict(true).RequestBody(use).Execute()
 		check(err)
 		fmt.Println("granted", answer.Eval, "left", answer.Remaining["notes-maxTasks"])
 	}
-	use := map[string]float64{"notes-maxTasks": 51}
+	use := map[string]interface{}{"notes-maxTasks": 51}
 	denied, _, err := client.FeaturesApi.EvaluateFeature(ctx, user, "notes-board").Strict(true).RequestBody(use).Execute()
 	check(err)
 	fmt.Println("granted", denied.Eval, "left", denied.Remaining["notes-maxTasks"])
@@ -52,7 +52,7 @@ func main() {
 	check(err)
 	fmt.Println("export", features["notes-export"])
 
-	item := faregate.NewUsageItem(user, "notes-board", map[string]float64{"notes-maxTasks": 10}, "import-1")
+	item := faregate.NewUsageItem(user, "notes-board", map[string]interface{}{"notes-maxTasks": 10}, "import-1")
 	recorded, _, err := client.UsageApi.RecordUsage(ctx).UsageItem([]faregate.UsageItem{*item}).Execute()
 	check(err)
 	usage, _, err := client.UsageApi.GetContractUsage(ctx, user).Execute()
