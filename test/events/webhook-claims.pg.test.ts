@@ -32,6 +32,26 @@ const countBy = (claims: readonly Claim[], by: (claim: Claim) => string) => {
 };
 const byOwner = (claims: readonly Claim[]) => countBy(claims, ({ ownerId }) => ownerId);
 
+// First in the file: behind a pooler, the backends that served other tests may report their reads late.
+it("a claim reads a bounded number of rows, however many deliveries of one owner are due", async () => {
+  await fill("many", { organizations: 3, endpoints: 20, deliveries: 1667 });
+  await fill("a", { endpoints: 1, deliveries: 2 });
+  // All tables of the claim: statistics from when one of them was empty lead to another plan.
+  await client`vacuum analyze`;
+  const rowsRead = async () => {
+    await client`select pg_stat_force_next_flush()`;
+    const [row] = await client`
+      select (seq_tup_read + idx_tup_fetch)::int as n from pg_stat_user_tables where relname = 'webhook_deliveries'`;
+    return row?.["n"] as number;
+  };
+  const before = await rowsRead();
+  const claims = await claimDeliveries(db, { limit: 64, busy: [], shares: SHARES });
+  await expect.poll(rowsRead, { timeout: 10_000 }).toBeGreaterThan(before);
+  expect(byOwner(claims)).toEqual({ many: 16, a: 2 });
+  // Claims the first due delivery of each of the 16 endpoints.
+  expect((await rowsRead()) - before).toBeLessThan(10_000);
+});
+
 it("owners get equal shares, whatever they have due: one with a hundred organizations has one share", async () => {
   await fill("many", { organizations: 100, endpoints: 20, deliveries: 50 });
   for (const owner of ["a", "b", "c", "d"]) await fill(owner, { endpoints: 2, deliveries: 10 });
@@ -101,23 +121,4 @@ it("processes that claim at the same moment each serve every owner, and no deliv
   }
   const ids = claims.flat().map(({ id }) => id);
   expect(new Set(ids).size).toBe(ids.length);
-});
-
-it("a claim reads a bounded number of rows, however many deliveries of one owner are due", async () => {
-  await fill("many", { organizations: 3, endpoints: 20, deliveries: 1667 });
-  await fill("a", { endpoints: 1, deliveries: 2 });
-  // All tables of the claim: statistics from when one of them was empty lead to another plan.
-  await client`vacuum analyze`;
-  const rowsRead = async () => {
-    await client`select pg_stat_force_next_flush()`;
-    const [row] = await client`
-      select (seq_tup_read + idx_tup_fetch)::int as n from pg_stat_user_tables where relname = 'webhook_deliveries'`;
-    return row?.["n"] as number;
-  };
-  const before = await rowsRead();
-  const claims = await claimDeliveries(db, { limit: 64, busy: [], shares: SHARES });
-  await expect.poll(rowsRead, { timeout: 10_000 }).toBeGreaterThan(before);
-  expect(byOwner(claims)).toEqual({ many: 16, a: 2 });
-  // Claims the first due delivery of each of the 16 endpoints.
-  expect((await rowsRead()) - before).toBeLessThan(10_000);
 });
