@@ -97,7 +97,7 @@ it("an upgrade under load loses and doubles nothing, and refuses nobody", async 
       const [newest] = await old.client.unsafe(RELEASED_STATEMENTS.newest);
       await old.client.unsafe(RELEASED_STATEMENTS.batch, [0, String(newest?.["id"])]);
       await old.client.unsafe(RELEASED_STATEMENTS.compact, [new Date(Date.now() - 290 * 86_400_000).toISOString()]);
-      // An event server compacts once per minute, and takes the locks of ledger and contracts in the other order than the migration.
+      // Compaction locks ledger and contracts in the other order than the migration. An event server runs it once per minute.
       await new Promise((resolve) => setTimeout(resolve, 500));
       if (i < 10) await old.client`delete from contracts where id = ${`c${CONTRACTS - i}`}`;
     }
