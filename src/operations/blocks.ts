@@ -347,9 +347,14 @@ async function pageBlocks(
   const limit = clampPageSize(ctx, asked);
   const states = state === undefined ? undefined : STORED[state];
   const now = ctx.resources.now();
+  // Reading all open blocks for a page of the few that are upcoming would cost an organization's size.
+  const begins =
+    state === "upcoming" || state === "open"
+      ? ({ when: state === "upcoming" ? "after" : "by", moment: now } as const)
+      : undefined;
   const data: BlockView[] = [];
   for (let cursor = before; data.length <= limit;) {
-    const rows = await listBlockRows(ctx.db, { ...filter, states }, { before: cursor, limit: READ_AT_ONCE });
+    const rows = await listBlockRows(ctx.db, { ...filter, states, begins }, { before: cursor, limit: READ_AT_ONCE });
     const views = await viewBlocks(ctx, rows, await drawnOfRows(ctx, rows, now), now);
     data.push(...views.filter((view) => state === undefined || view.state === state));
     cursor = rows.at(-1)?.block.id;

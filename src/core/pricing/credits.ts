@@ -54,10 +54,10 @@ export function readCreditTerms({ custom }: Pick<Pricing, "custom">): CreditTerm
     return {};
   };
   const own = sectionOf(custom, ["faregate"]);
-  for (const limit of Object.keys(sectionOf(own, ["faregate", "rollover"]))) {
+  const carried = sectionOf(own, ["faregate", "rollover"]);
+  for (const limit of Object.keys(carried)) {
     const path = ["faregate", "rollover", limit];
-    const terms = sectionOf(sectionOf(own, ["faregate", "rollover"]), path);
-    const { max, periods } = terms as { max?: unknown; periods?: unknown };
+    const { max, periods } = sectionOf(carried, path) as { max?: unknown; periods?: unknown };
     const fail = (field: string, must: string) =>
       problems.push({ path: [...path, field], message: `custom.${path.join(".")}.${field} must be ${must}` });
     const isBounded = isAmount(max);
@@ -66,9 +66,10 @@ export function readCreditTerms({ custom }: Pick<Pricing, "custom">): CreditTerm
     if (!isWhole) fail("periods", `a whole number from 1 to ${MAX_ROLLOVER_PERIODS}`);
     if ((isBounded || max === null) && isWhole) rollover.set(limit, { max, periods: Number(periods) });
   }
-  for (const limit of Object.keys(sectionOf(own, ["faregate", "rates"]))) {
+  const priced = sectionOf(own, ["faregate", "rates"]);
+  for (const limit of Object.keys(priced)) {
     const path = ["faregate", "rates", limit];
-    const units = sectionOf(sectionOf(own, ["faregate", "rates"]), path);
+    const units = sectionOf(priced, path);
     const costs = new Map<string, number>();
     for (const [unit, cost] of Object.entries(units)) {
       const fail = (must: string) =>

@@ -1,4 +1,4 @@
-import { and, asc, eq, isNull, lte, sql, type SQL } from "drizzle-orm";
+import { and, asc, eq, gt, isNull, lte, sql, type SQL } from "drizzle-orm";
 import type { PrivateEvent } from "../../core/event-messages.ts";
 import { sum, total } from "../../core/exact.ts";
 import type { Block, StoredBlockState } from "../../core/pricing/blocks.ts";
@@ -143,6 +143,8 @@ export interface BlockFilter {
   expiresBefore?: Date | undefined;
   /** Stored state that the state of the answer may follow from. */
   states?: readonly StoredBlockState[] | undefined;
+  /** Only blocks that begin after this moment, or by it. */
+  begins?: { when: "after" | "by"; moment: Date } | undefined;
 }
 
 /** Lists blocks, newest first. */
@@ -168,6 +170,9 @@ export async function listBlockRows(
           ? undefined
           : sql`${contractBlocks.expiresAt} < ${filter.expiresBefore.toISOString()}::timestamptz`,
         filter.states === undefined ? undefined : isAnyOf(contractBlocks.state, filter.states),
+        filter.begins === undefined
+          ? undefined
+          : (filter.begins.when === "after" ? gt : lte)(contractBlocks.from, filter.begins.moment),
         page.before === undefined ? undefined : sql`${contractBlocks.id} < ${page.before}`,
       ),
     )

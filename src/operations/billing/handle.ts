@@ -84,18 +84,15 @@ async function subscribe(
   if ("outcome" in decision) return { ...decision, userId };
   const { register, isNewest } = decision;
   try {
-    const { isChanged, shown } = await transaction(ctx, async (ctx) => {
+    const { isChanged, shown, ...followed } = await transaction(ctx, async (ctx) => {
       await putSubscription(ctx.db, { ...name, userId, register });
-      const result = await follow(ctx, { organizationId, userId }, register.everServices, {
+      return follow(ctx, { organizationId, userId }, register.everServices, {
         provider: connection.provider,
         subscription,
         message: message.id,
       });
-      return result;
-    }).then((result) => {
-      events.push(...result.events);
-      return result;
     });
+    events.push(...followed.events);
     if (decision.unmapped !== undefined) {
       return { outcome: "unmapped", reason: unmappedReason(decision.unmapped), userId };
     }

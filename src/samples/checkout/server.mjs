@@ -5,7 +5,7 @@ import { Stripe } from "stripe";
 
 /*
  * A back end that sells what unlocks a feature, or what a price page shows. Stripe's webhooks go straight to Faregate, which
- * then moves the contract; this server only hears of them to thank the customer. The header stands in for your own sign-in.
+ * then moves the contract; this server only receives them to thank the customer. The header stands in for your own sign-in.
  */
 
 const { features, services } = new Faregate({ url: process.env.FAREGATE_URL, apiKey: process.env.FAREGATE_KEY });
