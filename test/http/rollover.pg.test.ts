@@ -106,6 +106,15 @@ test.each(["tasker", "keeper"])("7: two overdue resets of %s are as if each had 
   expect(askedEvents.filter(({ code }) => code === "BLOCK_GRANTED")).toHaveLength(2);
 });
 
+test("a snapshot is valid until a reset that will carry over, also before the first block", async () => {
+  const userId = await subscribed();
+  const snapshot = await api.call<{ users: { userId: string; validUntil: string | null }[] }>("POST", "/snapshot", {
+    key,
+    body: { users: [{ userId }] },
+  });
+  expect(snapshot.body.users).toMatchObject([{ userId, validUntil: iso(START + MONTH) }]);
+});
+
 test("blocks of several periods add up, and each ends with its own reset", async () => {
   const userId = await subscribed("keeper");
   const limits = [];

@@ -13,7 +13,7 @@ import { contracts } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
-import { isBlockDue } from "../due-blocks.ts";
+import { isBlockDue, rolloverOf } from "../due-blocks.ts";
 import { applyDueOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { blocksOf, evaluationIfAny, evaluationOf, evaluationWithoutBlocks } from "../evaluations.ts";
@@ -208,13 +208,20 @@ export function isOver(contract: Pick<ContractSnapshot, "endDate">, now: Date): 
   return now.getTime() > contract.endDate.getTime();
 }
 
-/** Returns the last millisecond before time alone changes what decides about a contract; undefined if it never does. */
+/**
+ * Returns the last millisecond before time alone changes what decides about a contract; undefined if it never does. Without an
+ * evaluation, ignores resets that carry over for the first time.
+ */
 export function validUntilOf(
-  { endDate, changeAt, overrides, blocks, levels }: ContractSnapshot,
+  contract: ContractSnapshot,
   now: Date,
+  evaluation?: Evaluation | undefined,
 ): Date | undefined {
-  // A reset takes what was drawn off the blocks of its level, so it changes the limit.
-  const resets = levels.filter((level) => blocksOf(blocks, level).length > 0).map(({ resetAt }) => resetAt);
+  const { endDate, changeAt, overrides, blocks, levels } = contract;
+  // A reset takes draws off the blocks of its level and may carry over, so it changes the limit.
+  const resets = levels
+    .filter((level) => blocksOf(blocks, level).length > 0 || rolloverOf(contract, evaluation, level) !== undefined)
+    .map(({ resetAt }) => resetAt);
   const changes = [
     changeAt,
     ...overrides.flatMap(({ from, until }) => [from, until]),

@@ -158,7 +158,7 @@ async function describe(
     pricing: pricing.hash,
     grant: grant.hash,
   }));
-  const validUntil = validUntilOf(contract, now)?.toISOString() ?? null;
+  const validUntil = validUntilOf(contract, now, evaluation)?.toISOString() ?? null;
   const facts = { validUntil, services, refusal: refusal === undefined ? null : refusalOf(refusal) };
   const version = await hashOf(JSON.stringify({ contractId, ...facts }));
   return {
