@@ -74,6 +74,11 @@ const consumption = [
     const answer = await world.call<Counted>("POST", path, body);
     if (answer.status === 200 && strict) expectWithinLimits(answer.body, body);
   }),
+  about("consume units", amount, async (world, userId, drafts) => {
+    const path = `/features/${userId}/${world.service}-board?strict=true`;
+    const answer = await world.call<Counted>("POST", path, { [world.limit]: { draft: drafts } });
+    if (answer.status === 200) expectWithinLimits(answer.body, { [world.limit]: drafts / 2 });
+  }),
   about("consume two limits", fc.record({ tasks: amount, exports: amount }), async (world, userId, args) => {
     const body = { [world.limit]: args.tasks, [`${world.service}-maxExports`]: args.exports };
     const answer = await world.call<Counted>("POST", `/features/${userId}/${world.service}-bulk?strict=true`, body);

@@ -17,6 +17,16 @@ import { connectProvider, signStandard } from "../support/billing.ts";
 import { expectDocumented } from "../support/documented.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
+/** Terms of every version: tasks carry over twice, and can be spent in drafts. */
+const CREDITS = `
+custom:
+  faregate:
+    rollover:
+      maxTasks: { max: 10, periods: 2 }
+    rates:
+      maxTasks: { draft: 0.5 }
+`;
+
 /*
  * The world of a history: two REST applications over one database, the background work of an event server, one clock, and
  * the log of all calls, which can be pasted into a shell.
@@ -183,10 +193,10 @@ export class World {
     return body;
   }
 
-  /** Uploads a version; the first creates the service. */
+  /** Uploads a version, with terms of credits; the first creates the service. */
   async upload(text: string, version: string): Promise<Answer<unknown>> {
     const path = this.versions.length === 0 ? "/services" : `/services/${this.serviceName}/pricings`;
-    const answer = await this.call("POST", path, yamlUpload(text));
+    const answer = await this.call("POST", path, yamlUpload(text + CREDITS));
     if (answer.status === 201) this.versions.push(version);
     return answer;
   }
