@@ -168,7 +168,7 @@ export function spaceContract(userId: string, changes: Document = {}): Document 
   return {
     _id: objectId(`contract ${userId}`),
     userContact: { userId, username: `${userId}'s name`, email: `${userId}@example.com` },
-    billingPeriod: PERIOD,
+    billingPeriod: { ...PERIOD },
     organizationId,
     contractedServices: { tasker: "2_0_0" },
     subscriptionPlans: { tasker: "pro" },

@@ -134,7 +134,7 @@ export class ContractPlanner {
 
   private contractedOf(value: unknown, organizationId: string, { id, name }: Subject): Contracted[] {
     const result = new Map<string, Contracted>();
-    for (const [service, version] of entriesOf(value)) {
+    for (const [service, version] of this.entriesIn(value, "contractedServices", { kind: "contract", id, name })) {
       const key = serviceKey(service);
       const subject: Subject = { kind: "contract", id, name };
       const found = this.catalog.find(organizationId, key);
@@ -151,6 +151,14 @@ export class ContractPlanner {
       }
     }
     return [...result.values()];
+  }
+
+  /** Entries of a map; none for any other value, which is left. */
+  private entriesIn(value: unknown, field: string, subject: Subject): [string, unknown][] {
+    if (value !== undefined && value !== null && !isRecord(value)) {
+      this.findings.leave("document-invalid", subject, `Its ${field} is ${shown(value)}, and no map`);
+    }
+    return entriesOf(value);
   }
 
   private servicesOf(document: SpaceDocument, contracted: readonly Contracted[], subject: Subject) {
@@ -179,7 +187,7 @@ export class ContractPlanner {
   /** Entries by service. Those of services that the contract does not have are left. */
   private byService(value: unknown, field: string, named: ReadonlySet<string>, subject: Subject): Map<string, unknown> {
     const result = new Map<string, unknown>();
-    for (const [service, each] of entriesOf(value)) {
+    for (const [service, each] of this.entriesIn(value, field, subject)) {
       const key = serviceKey(service);
       result.set(key, each);
       if (named.has(key)) continue;
@@ -190,7 +198,7 @@ export class ContractPlanner {
 
   private addOnsOf(value: unknown, service: string, compiled: CompiledPricing, subject: Subject) {
     const result: Record<string, number> = {};
-    for (const [name, quantity] of entriesOf(value)) {
+    for (const [name, quantity] of this.entriesIn(value, `add-ons of ${service}`, subject)) {
       const addOn = findAddOn(compiled, name);
       if (addOn === undefined || typeof quantity !== "number" || !Number.isFinite(quantity)) {
         const detail = addOn === undefined ? DETAILS.noAddOn : DETAILS.noQuantity;
@@ -212,11 +220,15 @@ export class ContractPlanner {
     const end = dateOf(given["endDate"]);
     const endDate = end !== undefined && end.getTime() >= startDate.getTime() ? end : startDate;
     if (endDate !== end) repaired.push(DETAILS.repaired("endDate", `becomes ${endDate.toISOString()}`));
+    const autoRenew = given["autoRenew"];
+    if (autoRenew !== undefined && autoRenew !== null && typeof autoRenew !== "boolean") {
+      repaired.push(DETAILS.repaired("autoRenew", `${shown(autoRenew)} becomes false`));
+    }
     if (repaired.length > 0) this.findings.change("billing-repaired", subject, repaired.join(REPAIRS));
     return {
       startDate,
       endDate,
-      autoRenew: given["autoRenew"] === true,
+      autoRenew: autoRenew === true,
       renewalDays: isUsable ? days : USUAL_RENEWAL_DAYS,
     };
   }
@@ -282,26 +294,24 @@ export class ContractPlanner {
         this.findings.leave("document-invalid", subject, "It has no start or no end");
         return [];
       }
-      const scalars = (field: string): [string, string | number | boolean][] =>
-        entriesOf(entry[field]).flatMap(([key, item]) => {
-          if (isScalar(item)) return [[key, item] as const];
+      const texts = (field: string): [string, string][] =>
+        this.entriesIn(entry[field], field, subject).flatMap(([key, item]) => {
+          if (typeof item === "string") return [[key, item] as const];
           this.findings.leave("document-invalid", subject, `Its ${field} has ${shown(item)} for ${key}`);
           return [];
         });
       const contractedServices = Object.fromEntries(
-        scalars("contractedServices").map(([service, version]) => {
-          const key = versionKey(String(version));
+        texts("contractedServices").map(([service, version]) => {
+          const key = versionKey(version);
           return [service, this.catalog.find(organizationId, service)?.versions.get(key)?.version.version ?? key];
         }),
       );
-      const subscriptionPlans = Object.fromEntries(
-        scalars("subscriptionPlans").map(([service, plan]) => [service, String(plan)]),
-      );
+      const subscriptionPlans = Object.fromEntries(texts("subscriptionPlans"));
       const subscriptionAddOns = Object.fromEntries(
-        entriesOf(entry["subscriptionAddOns"]).map(([service, addOns]) => [
+        this.entriesIn(entry["subscriptionAddOns"], "subscriptionAddOns", subject).map(([service, addOns]) => [
           service,
           Object.fromEntries(
-            entriesOf(addOns).flatMap(([addOn, quantity]) => {
+            this.entriesIn(addOns, `add-ons of ${service}`, subject).flatMap(([addOn, quantity]) => {
               if (typeof quantity === "number" && Number.isFinite(quantity)) return [[addOn, quantity] as const];
               this.findings.leave("add-on-unknown", subject, DETAILS.noQuantity(service, addOn));
               return [];

@@ -36,6 +36,13 @@ function replaced(path: Path, odd: unknown): ReturnType<typeof smallInstallation
   return installation;
 }
 
+/** Values of one installation that the next one shares would stay odd, for other files too. */
+it("an installation shares no containers with the next", () => {
+  const usual = JSON.stringify(smallInstallation());
+  for (const path of PATHS) replaced(path, 7);
+  expect(JSON.stringify(smallInstallation())).toBe(usual);
+});
+
 const rowsOf = ({ batches }: Planned) => JSON.stringify(batches);
 const PATHS = [...pathsOf(smallInstallation())] as unknown as Path[];
 const noPrototype = Object.assign(Object.create(null) as Document, { $inc: 1 });
