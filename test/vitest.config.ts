@@ -25,6 +25,19 @@ const EACH_KIND = [
   "test/http/{change-stream,usage-batches,usage-idempotency,usage-time-zones}.pg.test.ts",
 ];
 
+/** Tests that kill, stop and overload processes. */
+const FAULTS = {
+  expect: POLLING,
+  globalSetup: ["test/support/postgres-setup.ts"],
+  testTimeout: 240_000,
+  hookTimeout: 60_000,
+};
+
+/** Faults whose tests compare what others get meanwhile: nothing runs beside them. */
+const MEASURED_FAULTS = ["analysis", "hostile-tenant", "impact-volume", "pooler"].map(
+  (name) => `test/faults/${name}.fault.test.ts`,
+);
+
 export default defineConfig({
   root: resolve(import.meta.dirname, ".."),
   test: {
@@ -179,15 +192,23 @@ export default defineConfig({
           hookTimeout: 60_000,
         },
       },
+      // Kills and restarts are mostly waits, so that two files at once lose nothing.
       {
         test: {
+          ...FAULTS,
           name: "faults",
-          expect: POLLING,
           sequence: { groupOrder: 6 },
           include: ["test/**/*.fault.test.ts"],
-          globalSetup: ["test/support/postgres-setup.ts"],
-          testTimeout: 240_000,
-          hookTimeout: 60_000,
+          exclude: MEASURED_FAULTS,
+          maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          ...FAULTS,
+          name: "faults-measured",
+          sequence: { groupOrder: 11 },
+          include: MEASURED_FAULTS,
           maxWorkers: 1,
         },
       },
