@@ -6,6 +6,7 @@
  * JSON that a client reads back is `json`, never `jsonb`, which reorders keys: the order of a pricing's keys is significant.
  */
 export * from "./schema/accounts.ts";
+export * from "./schema/invitations.ts";
 export * from "./schema/catalog.ts";
 export * from "./schema/contracts.ts";
 export * from "./schema/blocks.ts";

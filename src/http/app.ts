@@ -22,6 +22,7 @@ import { documentationRoutes, type ReadAsset } from "./routes/documentation.ts";
 import { featureRoutes } from "./routes/features.ts";
 import { ofrepFailure, ofrepRoutes } from "./routes/ofrep.ts";
 import { gateRoutes } from "./routes/gate.ts";
+import { invitationRoutes, organizationInvitationRoutes } from "./routes/invitations.ts";
 import { contractBlockRoutes, organizationBlockRoutes } from "./routes/blocks.ts";
 import { contractHoldRoutes, holdRoutes } from "./routes/holds.ts";
 import { featureLeaseRoutes, leaseRoutes } from "./routes/leases.ts";
@@ -184,6 +185,8 @@ export function createApp(options: {
   mount("/users", userRoutes);
   mount("/organization", keyOrganizationRoute);
   mount("/organizations", organizationRoutes);
+  mount(`${IN_ORGANIZATION}/invitations`, organizationInvitationRoutes);
+  mount("/invitations", invitationRoutes);
   mountTwice("/services", serviceRoutes);
   mountTwice("/services", changeRoutes);
   mountTwice("/services", offerRoutes);

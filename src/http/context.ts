@@ -90,6 +90,9 @@ export function context(c: AppContext): Context {
   return contextOf(c.get("resources"), c.get("caller"), c.get("request").id);
 }
 
+/** Client of a call that hashes a password or guesses: its address for limits, its signal to drop abandoned work. */
+export const clientOf = (c: AppContext) => ({ address: addressOf(c), signal: c.req.raw.signal });
+
 /** Returns the client's IP address; empty if unknown. */
 export function addressOf(c: AppContext): string {
   const forwarded = forwardedAddress(c.req.header("x-forwarded-for"), c.get("server").settings.trustedProxies ?? 0);

@@ -17,6 +17,8 @@ export const AUDIT_ACTIONS = [
   "member.add",
   "member.change",
   "member.remove",
+  "invitation.create",
+  "invitation.revoke",
   "key.create",
   "key.change",
   "key.delete",

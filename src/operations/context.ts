@@ -75,6 +75,8 @@ export interface Settings {
   allowPublicSignup: boolean;
   /** Public base URL of this server. Default: the host of each request. */
   publicUrl?: string | undefined;
+  /** True where event servers send mails. */
+  sendsMail?: boolean | undefined;
   /** When false, POST /events/test-event does not exist. */
   allowTestEvents?: boolean | undefined;
   /** Sign-ins and sign-ups per minute and address; 0 disables the limit. Default: 3,000. */

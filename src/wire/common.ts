@@ -34,6 +34,8 @@ export const EXAMPLE = {
   leaseId: "65f0c0ffee00000000000010",
   connectionId: "65f0c0ffee00000000000011",
   blockId: "65f0c0ffee00000000000012",
+  invitationId: "65f0c0ffee00000000000013",
+  linkToken: "0123456789abcdef".repeat(4),
   createdAt: "2025-06-15T10:00:00.000Z",
   updatedAt: "2025-06-15T10:00:00.000Z",
   userKey: `usr_${"0123456789abcdef".repeat(4)}`,
@@ -61,6 +63,8 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   connectionId: { description: "Id of the connection to a payment provider", example: EXAMPLE.connectionId },
   messageId: { description: "The provider's id of the message", example: "evt_1" },
   blockId: { description: "Id of the block", example: EXAMPLE.blockId },
+  invitationId: { description: "Id of the invitation", example: EXAMPLE.invitationId },
+  linkToken: { description: "The last part of the link", example: EXAMPLE.linkToken },
 };
 
 export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");

@@ -12,6 +12,7 @@ import { leaseOperations } from "./leases.ts";
 import { localEvaluationOperations } from "./local-evaluation.ts";
 import { offerOperations, publicOfferOperations, unlockOperations } from "./offers.ts";
 import { ofrepOperations } from "./ofrep.ts";
+import { invitationOperations } from "./invitations.ts";
 import type { Operation } from "./operation.ts";
 import { overrideOperations } from "./overrides.ts";
 import { organizationOperations } from "./organizations.ts";
@@ -86,6 +87,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...webhookOperations.map(insideOrganization),
   ...ofrepOperations,
   ...organizationOperations,
+  ...invitationOperations,
   ...userOperations,
   ...auditLogOperations,
   ...systemOperations,

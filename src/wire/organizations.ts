@@ -41,7 +41,7 @@ const memberUsername = z.string({
     return isEmpty(input) ? "Member username cannot be empty" : "Member username must be a string";
   },
 });
-const memberRole = z.enum(["ADMIN", "MANAGER", "EVALUATOR"], {
+export const memberRole = z.enum(["ADMIN", "MANAGER", "EVALUATOR"], {
   error: ({ input }) => {
     if (input === undefined) return "Member role is required";
     return isEmpty(input) ? "Member role cannot be empty" : "Member role must be one of ADMIN, MANAGER, EVALUATOR";

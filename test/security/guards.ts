@@ -38,6 +38,20 @@ export const GUARDS: readonly Guard[] = [
     also: { find: "if (!(change.organizationIds?.includes(organizationId) ?? true)) return false;", put: "" },
   },
   guard(
+    "operations/accounts/invitations.ts",
+    "an invitation ends with its inviter's right to add such a member",
+    "return denial === undefined ? found : undefined;",
+    "return denial === undefined ? found : found;",
+    { file: "http/invitations.pg.test.ts", title: "when the inviter may no longer" },
+  ),
+  guard(
+    "operations/accounts/invitations.ts",
+    "only an organization's own invitation is revoked",
+    "const mine = and(eq(invitations.organizationId, organizationId), eq(invitations.id, id));",
+    "const mine = and(eq(invitations.id, id));",
+    { file: "http/invitations.pg.test.ts", title: "nor another organization's" },
+  ),
+  guard(
     "http/authorize.ts",
     "the permission table is asked",
     "if (denial !== undefined) {",

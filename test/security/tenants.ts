@@ -27,6 +27,9 @@ export interface Tenant {
   /** Id of the connection to the provider. */
   connectionId: string;
   messageId: string;
+  invitationId: string;
+  /** Token of a link to an invitation. Nobody has the other tenant's. */
+  linkToken: string;
   featureId: string;
   token: string;
 }
@@ -95,6 +98,8 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       provider: "stripe",
       connectionId: ABSENT,
       messageId: "none",
+      invitationId: ABSENT,
+      linkToken: "0".repeat(64),
       featureId: "nowhere-board",
       token: "none",
     },
@@ -205,6 +210,11 @@ async function fillTenant(
     key: owner.key,
     body: { scope: "EVALUATION" },
   });
+  const invited = await api.call<{ id: string; url: string }>("POST", `/organizations/${id}/invitations`, {
+    key: owner.key,
+    body: { role: "EVALUATOR", email: `${userId}@example.com` },
+  });
+  if (invited.status !== 201) throw new Error(JSON.stringify(invited.body));
   const issued = await api.call<{ pricingToken: string }>("POST", `/features/${userId}/pricing-token`, { key });
   return {
     organizationId: id,
@@ -224,6 +234,8 @@ async function fillTenant(
     provider: "stripe",
     connectionId,
     messageId,
+    invitationId: invited.body.id,
+    linkToken: name === "Tasker" ? (invited.body.url.split("/").at(-1) ?? "") : "f".repeat(64),
     featureId: `${name.toLowerCase()}-board`,
     token: issued.body.pricingToken,
   };
@@ -257,6 +269,8 @@ const SAMPLES: Record<string, Build> = {
   "POST /organizations": (_, { username }) => ({ body: { name: "Third", owner: username } }),
   "PUT /organizations/{organizationId}": () => ({ body: { name: "Renamed" } }),
   "POST /organizations/{organizationId}/members": () => ({ body: { username: "freelancer", role: "EVALUATOR" } }),
+  "POST /organizations/{organizationId}/invitations": () => ({ body: { role: "EVALUATOR" } }),
+  "POST /invitations/{linkToken}/accept": () => ({ body: {} }),
   "PUT /organizations/{organizationId}/members/{username}": () => ({ body: { role: "MANAGER" } }),
   "POST /organizations/{organizationId}/api-keys": () => ({ body: { scope: "EVALUATION" } }),
   "PUT /organizations/{organizationId}/api-keys/{apiKeyId}": () => ({ body: { expiresAt: null } }),
@@ -366,6 +380,9 @@ const TABLES = [
   "organizations",
   "members",
   "organization_keys",
+  "invitations",
+  "recoveries",
+  "mails",
   "services",
   "pricings",
   "contracts",

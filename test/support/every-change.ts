@@ -24,6 +24,7 @@ export interface Step {
 export type Take = (step: Step, ids: Readonly<Record<string, string>>) => Promise<Taken>;
 interface Taken {
   id?: string;
+  url?: string;
   apiKeys?: { id: string }[];
 }
 
@@ -115,6 +116,26 @@ export async function changeAccounts(api: TestApi, taken: Take): Promise<void> {
   await take({
     route: "DELETE /organizations/:organizationId/members/:username",
     actions: ["member.remove"],
+    key: owner.key,
+  });
+  const route = "POST /organizations/:organizationId/invitations";
+  const body = { role: "EVALUATOR" };
+  const invited = await take({ route, actions: ["invitation.create"], key: owner.key, body });
+  ids["linkToken"] = invited.url?.split("/").at(-1) ?? "";
+  await take({
+    route: "POST /invitations/:linkToken/accept",
+    actions: ["member.add"],
+    key: platformAdmin.key,
+    entry: {
+      target: platformAdmin.username,
+      after: expect.objectContaining({ role: "EVALUATOR", invitedBy: "owner" }),
+    },
+  });
+  const revoked = await take({ route, actions: ["invitation.create"], key: owner.key, body });
+  ids["invitationId"] = revoked.id ?? "";
+  await take({
+    route: "DELETE /organizations/:organizationId/invitations/:invitationId",
+    actions: ["invitation.revoke"],
     key: owner.key,
   });
   const keyed = await take({

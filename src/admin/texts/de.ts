@@ -1010,6 +1010,8 @@ export const de: Texts = {
       "member.add": "Mitglied hinzugefügt",
       "member.change": "Rolle eines Mitglieds geändert",
       "member.remove": "Mitglied entfernt",
+      "invitation.create": "Einladung angelegt",
+      "invitation.revoke": "Einladung widerrufen",
       "key.create": "API-Schlüssel angelegt",
       "key.change": "API-Schlüssel umbenannt",
       "key.delete": "API-Schlüssel gelöscht",

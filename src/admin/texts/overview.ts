@@ -123,6 +123,8 @@ export const audit = {
     "member.add": "Member added",
     "member.change": "Member’s role changed",
     "member.remove": "Member removed",
+    "invitation.create": "Invitation created",
+    "invitation.revoke": "Invitation revoked",
     "key.create": "API key created",
     "key.change": "API key renamed",
     "key.delete": "API key deleted",

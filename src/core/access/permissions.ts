@@ -66,6 +66,11 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/users", methods: ["POST"], access: "public" },
   { pattern: "/users/**", methods: ALL_METHODS, access: USER_KEYS },
 
+  { pattern: "/invitations/*", methods: ["GET"], access: "public" },
+  { pattern: "/invitations/*/accept", methods: ["POST"], access: "public" },
+  { pattern: "/organizations/*/invitations", methods: ["GET", "POST"], access: USER_KEYS, members: WRITERS },
+  { pattern: "/organizations/*/invitations/*", methods: ["DELETE"], access: USER_KEYS, members: WRITERS },
+
   ...insideOrganization("/organizations/*/services", ["POST"]),
   { pattern: "/organizations/*/services/lint", methods: ["POST"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/services/*", ["PUT", "PATCH"]),

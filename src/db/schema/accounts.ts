@@ -23,6 +23,8 @@ export const users = pgTable(
     /** UTS 39 skeleton of the name, shared by look-alike names. Null until `npm run migrate` fills it in. */
     usernameSkeleton: text("username_skeleton"),
     passwordHash: text("password_hash").notNull(),
+    /** Receives links for a new password. Null: only an ADMIN of the platform makes one. */
+    email: text("email"),
     role: text("role").$type<"ADMIN" | "USER">().notNull(),
     /** HMAC-SHA-256 of the user key. Requests are looked up by it. */
     apiKeyHash: text("api_key_hash"),

@@ -10,14 +10,11 @@ import {
   showUser,
   updateUser,
 } from "../../operations/accounts/users.ts";
-import { addressOf, type AppEnv, context, logRequest, type AppContext } from "../context.ts";
+import { type AppEnv, clientOf, context, logRequest, type AppContext } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { credentials, keyRotation, newRole, newUser, userChange } from "../../wire/users.ts";
 import { afterOf, leadingInteger, momentOf, queryParameter, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
-
-/** Client of a call that hashes a password: its address for fair queueing, its signal to drop abandoned work. */
-const clientOf = (c: AppContext) => ({ address: addressOf(c), signal: c.req.raw.signal });
 
 /** Reads a paging parameter. A missing or empty one yields the default; the operation rejects an unreadable one. */
 function pageNumber(given: string | undefined, byDefault: number): number {

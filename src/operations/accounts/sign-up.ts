@@ -38,6 +38,21 @@ export async function createUser(
   client: Client = UNKNOWN_CLIENT,
 ): Promise<UserView> {
   requireSignUpAllowed(ctx);
+  const row = await registerUser(ctx, input, client);
+  const full = ctx.caller.kind !== "user" || isPlatformAdmin(ctx.caller);
+  return viewUser(ctx, row, full);
+}
+
+/**
+ * Creates a user as createUser does, also where sign-up is closed. `alongside` runs in the same transaction.
+ * @throws Failure as createUser.
+ */
+export async function registerUser(
+  ctx: Context,
+  input: { username: string; password: string; role?: PlatformRole | undefined },
+  client: Client,
+  alongside: (ctx: Context, user: UserRow) => Promise<void> = async () => {},
+): Promise<UserRow> {
   await limitAccountCalls(ctx, addressBlock(client.address));
   const [taken] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.username, input.username));
   if (taken !== undefined) throw new Failure("notFound", TAKEN);
@@ -51,14 +66,14 @@ export async function createUser(
     hashPassword(input.password, ctx.resources.settings.passwordIterations),
   );
   const name = `${input.username}'s Organization`;
-  const row = await refusingTakenName(() =>
+  return refusingTakenName(() =>
     transaction(ctx, async (ctx) => {
       await refuseLookAlike(ctx, input.username);
-      return insertUser(ctx, { ...input, role, passwordHash, organizationName: name });
+      const row = await insertUser(ctx, { ...input, role, passwordHash, organizationName: name });
+      await alongside(ctx, row);
+      return row;
     }),
   );
-  const full = ctx.caller.kind !== "user" || isPlatformAdmin(ctx.caller);
-  return viewUser(ctx, row, full);
 }
 
 /**

@@ -46,21 +46,50 @@ export async function throttleSignInEverywhere<T>(
   { name, address }: { name: string; address: string },
   signIn: () => Promise<T | undefined>,
 ): Promise<T | undefined> {
-  const limit = ctx.resources.settings.failedSignInsPerMinute ?? MAX_FAILURES;
-  const limits = [
-    { bucket: `sign-in ${await digestOf(`${name}\n${address}`)}`, limit },
-    { bucket: `sign-in-name ${await digestOf(name)}`, limit: Math.max(limit, MAX_FAILURES_PER_NAME) },
-  ];
+  const limit = failuresPerMinute(ctx);
+  return throttleFailures(
+    ctx,
+    [
+      { bucket: `sign-in ${await digestOf(`${name}\n${address}`)}`, limit },
+      { bucket: `sign-in-name ${await digestOf(name)}`, limit: Math.max(limit, MAX_FAILURES_PER_NAME) },
+    ],
+    `${name}\n${address}`,
+    signIn,
+  );
+}
+
+/**
+ * Runs one use of a link's token, and counts unknown tokens per address as failed sign-ins.
+ * @throws Failure tooManyRequests above the limit of failed sign-ins per minute.
+ */
+export async function throttleGuesses<T>(
+  ctx: Context,
+  { kind, address }: { kind: string; address: string },
+  find: () => Promise<T | undefined>,
+): Promise<T | undefined> {
+  const bucket = `${kind} ${address}`;
+  return throttleFailures(ctx, [{ bucket, limit: failuresPerMinute(ctx) }], `\n${bucket}`, find);
+}
+
+const failuresPerMinute = (ctx: Context) => ctx.resources.settings.failedSignInsPerMinute ?? MAX_FAILURES;
+
+/** Runs an attempt unless a bucket is full. An attempt without a result counts in every bucket. */
+function throttleFailures<T>(
+  ctx: Context,
+  limits: readonly { bucket: string; limit: number }[],
+  inProcess: string,
+  run: () => Promise<T | undefined>,
+): Promise<T | undefined> {
   const attempt = async () => {
     const now = ctx.resources.now();
     for (const { bucket, limit } of limits) {
       if ((await readRate(ctx.db, bucket, now)) >= limit) throw tooManyFailures(secondsToNextMinute(now));
     }
-    const result = await signIn();
+    const result = await run();
     if (result === undefined) for (const { bucket } of limits) await countRate(ctx.db, bucket, now);
     return result;
   };
-  return ctx.resources.callLimits.throttleSignIn(`${name}\n${address}`, ctx.resources.now, attempt, limit);
+  return ctx.resources.callLimits.throttleSignIn(inProcess, ctx.resources.now, attempt, failuresPerMinute(ctx));
 }
 
 /** Hashes a name for storage, because people sometimes type their password into the name field. */

@@ -61,11 +61,16 @@ export const notFound: ErrorKind = {
         "Lease {id} not found",
         "Block {id} not found in the contract of {user}",
         "Webhook {id} not found",
+        "Invitation {id} not found",
         "Delivery {id} not found",
         "Billing connection {id} not found",
         "Message {id} not found",
         "API Key not found in organization {organization}.",
       ],
+    },
+    {
+      remedy: "Ask for a new link: each works once, until it expires or is revoked.",
+      sentences: ["NOT FOUND: This {kind} link is not valid any more"],
     },
     {
       remedy: "Connect the payment provider first, or leave the contract: no subscription of a provider moves it.",
@@ -175,6 +180,13 @@ export const conflict: ErrorKind = {
       sentences: [
         "CONFLICT: The webhook is {state}: enable it first",
         "CONFLICT: An organization can have at most {most} webhooks",
+      ],
+    },
+    {
+      remedy: "List the invitations: only a pending one can be revoked. Revoke those that nobody needs any more.",
+      sentences: [
+        "CONFLICT: Invitation {id} is {state}",
+        "CONFLICT: An organization can have at most {most} open invitations",
       ],
     },
     {
