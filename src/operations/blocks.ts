@@ -320,11 +320,15 @@ async function writeDue(ctx: Context, address: ContractAddress): Promise<Locked>
 /** Lists the blocks of all contracts of an organization. */
 export async function listOrganizationBlocks(
   ctx: Context,
-  query: BlockPageQuery & { organizationId: string; expiresBefore: Date | undefined },
+  query: BlockPageQuery & {
+    organizationId: string;
+    expiresBefore: Date | undefined;
+    origin: BlockOrigin | undefined;
+  },
 ): Promise<BlockPage> {
-  const { organizationId, expiresBefore } = query;
+  const { organizationId, expiresBefore, origin } = query;
   await applyDueChangesOf(ctx, { organizationId });
-  return pageBlocks(ctx, { organizationId, expiresBefore }, query);
+  return pageBlocks(ctx, { organizationId, expiresBefore, origin }, query);
 }
 
 /** Stored states that blocks of a state may have: a block that is open in its row may be upcoming or spent. */

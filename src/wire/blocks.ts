@@ -211,6 +211,7 @@ export const organizationBlockOperations: readonly Operation[] = [
         .or(z.iso.date())
         .optional()
         .describe("Only blocks that end before this moment"),
+      origin: origin.optional().describe("Only blocks of this origin"),
     }),
     answers: { 200: { schema: blockPage, example: { data: [BLOCK], next: null } } },
     errors: {

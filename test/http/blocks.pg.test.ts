@@ -327,6 +327,41 @@ describe("the rules", () => {
     expect(await state(userId)).toEqual([250, 0, 250]);
   });
 
+  test("an organization lists blocks by state, end and origin, in pages", async () => {
+    const [one, other] = [await subscribed(), await subscribed()];
+    const ended = await give(one, 5, { expiresAt: iso(START + DAY) });
+    const soon = await give(one, 10, { expiresAt: iso(START + 5 * DAY) });
+    const lasting = await give(other, 20);
+    const used = await give(other, 30, { expiresAt: iso(START + 20 * DAY) });
+    await use(other, 230);
+    setNow(START + 2 * DAY);
+    const list = async (query: string) => {
+      const { organizationId, owner } = api.callers;
+      const { status, body } = await api.call<{ data: Block[]; next: string | null; error?: string }>(
+        "GET",
+        `/organizations/${organizationId}/blocks?${query}`,
+        { key: owner.key },
+      );
+      expect(status, body.error).toBe(200);
+      const own = new Set([ended, soon, lasting, used].map(({ id }) => id));
+      return { ids: body.data.map(({ id }) => id).filter((id) => own.has(id)), next: body.next };
+    };
+    expect((await list("state=open&limit=100")).ids).toEqual([lasting.id, soon.id]);
+    expect((await list("state=spent&limit=100")).ids).toEqual([used.id]);
+    expect((await list(`state=open&limit=100&expiresBefore=${iso(START + 7 * DAY)}`)).ids).toEqual([soon.id]);
+    expect((await list("origin=given&limit=100")).ids).toEqual([used.id, lasting.id, soon.id, ended.id]);
+    expect((await list("origin=billing&limit=100")).ids).toEqual([]);
+    const { next } = await list("state=open&limit=1");
+    expect((await list(`state=open&limit=1&before=${next}`)).ids).toEqual([soon.id]);
+    const wrong = await api.call("GET", `/organizations/${api.callers.organizationId}/blocks?origin=gift`, {
+      key: api.callers.owner.key,
+    });
+    expect(wrong).toMatchObject({
+      status: 400,
+      body: { error: "INVALID DATA: origin must be one of given, rollover, billing" },
+    });
+  });
+
   test("a deleted contract revokes its blocks", async () => {
     const userId = await subscribed();
     const { id } = await give(userId, 100);

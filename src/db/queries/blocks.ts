@@ -1,7 +1,7 @@
 import { and, asc, eq, gt, isNull, lte, sql, type SQL } from "drizzle-orm";
 import type { PrivateEvent } from "../../core/event-messages.ts";
 import { sum, total } from "../../core/exact.ts";
-import type { Block, StoredBlockState } from "../../core/pricing/blocks.ts";
+import type { Block, BlockOrigin, StoredBlockState } from "../../core/pricing/blocks.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { blockDraws, contractBlocks, contracts } from "../schema.ts";
@@ -141,6 +141,7 @@ export interface BlockFilter {
   contractId?: string | undefined;
   organizationId?: string | undefined;
   expiresBefore?: Date | undefined;
+  origin?: BlockOrigin | undefined;
   /** Stored state that the state of the answer may follow from. */
   states?: readonly StoredBlockState[] | undefined;
   /** Only blocks that begin after this moment, or by it. */
@@ -169,6 +170,7 @@ export async function listBlockRows(
         filter.expiresBefore === undefined
           ? undefined
           : sql`${contractBlocks.expiresAt} < ${filter.expiresBefore.toISOString()}::timestamptz`,
+        filter.origin === undefined ? undefined : eq(contractBlocks.origin, filter.origin),
         filter.states === undefined ? undefined : isAnyOf(contractBlocks.state, filter.states),
         filter.begins === undefined
           ? undefined

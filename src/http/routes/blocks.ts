@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { BLOCK_ORIGINS, type BlockOrigin } from "../../core/pricing/blocks.ts";
 import * as blocks from "../../operations/blocks.ts";
 import { Failure } from "../../operations/errors.ts";
 import { newBlock } from "../../wire/blocks.ts";
@@ -21,6 +22,16 @@ function pageOf(c: AppContext): blocks.BlockPageQuery {
     throw new Failure("invalid", "INVALID DATA: before must be the id of a block");
   }
   return { state, limit, before };
+}
+
+/** @throws Failure invalid for an unknown origin. */
+function originOf(c: AppContext): BlockOrigin | undefined {
+  const given = queryParameter(c, "origin");
+  const origin = BLOCK_ORIGINS.find((each) => each === given);
+  if (given !== undefined && origin === undefined) {
+    throw new Failure("invalid", `INVALID DATA: origin must be one of ${BLOCK_ORIGINS.join(", ")}`);
+  }
+  return origin;
 }
 
 /** Blocks and balances of one contract. */
@@ -47,6 +58,7 @@ export const organizationBlockRoutes = new Hono<AppEnv>().get("/", async (c) =>
       organizationId: organizationOf(c),
       ...pageOf(c),
       expiresBefore: instantOf(c, "expiresBefore"),
+      origin: originOf(c),
     }),
   ),
 );
