@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import type { EventDetails } from "../core/event-messages.ts";
 import type * as auditLog from "../wire/audit-log.ts";
+import type * as blocks from "../wire/blocks.ts";
 import type * as changes from "../wire/changes.ts";
 import type * as contracts from "../wire/contracts.ts";
 import type * as failures from "../wire/failure.ts";
@@ -45,12 +46,17 @@ export type WireAddOn = WirePricing["addOns"][string];
 
 export type PublicOffer = z.output<typeof offers.publicOffer>;
 
-export type Contract = z.output<typeof contracts.contractShown>;
-/** The three subscription maps that a contract, its history and a novation share. Contracts also have overrides. */
+/** A contract; the console adds its balances where it has read them. */
+export type Contract = z.output<typeof contracts.contractShown> & { balances?: readonly Balance[] };
+/** The three subscription maps that a contract, its history and a novation share. Contracts also have overrides and blocks. */
 export type Subscription = Pick<
   Contract,
-  "contractedServices" | "subscriptionPlans" | "subscriptionAddOns" | "overrides"
+  "contractedServices" | "subscriptionPlans" | "subscriptionAddOns" | "overrides" | "balances"
 >;
+/** A counted limit with what its plan grants, and its open blocks. */
+export type Balance = z.output<typeof blocks.balances>[number];
+export type BlockPage = z.output<typeof blocks.blockPage>;
+export type Block = BlockPage["data"][number];
 export type Override = z.output<typeof overrides.override>;
 export type HoldPage = z.output<typeof holds.holdPage>;
 export type Trial = NonNullable<Contract["trial"]>;

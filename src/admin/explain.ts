@@ -5,7 +5,7 @@ import { evaluateFeature, type Evaluation, type FeatureResult, prepareEvaluation
 import { parseExpression } from "../core/pricing/language/expression.ts";
 import { type FeatureValue, isBound, type LimitValue } from "../core/pricing/model.ts";
 import type { Contract, Subscription } from "./answers.ts";
-import { choiceOf, grantOf } from "./pricing.ts";
+import { choiceOf, limitsOf } from "./pricing.ts";
 import { formatName, formatNumber } from "./format.ts";
 import { texts } from "./texts.ts";
 
@@ -103,7 +103,7 @@ export function explainAll(
 ): Explained[] {
   const usage = new Map(countedLimits(subscription, pricingOf).map((id) => [id, given.get(id) ?? 0]));
   const services = contractedOf(subscription, pricingOf).map(({ service, pricing }) => {
-    return { serviceName: service, pricing, grant: grantOf(pricing, choiceOf(subscription, service)) };
+    return { serviceName: service, pricing, grant: limitsOf(pricing, subscription, service) };
   });
   const evaluation = prepareEvaluation(services);
   const planOf = new Map(services.map(({ serviceName }) => [serviceName, choiceOf(subscription, serviceName).plan]));

@@ -1,8 +1,21 @@
 import { compilePricing, type CompiledPricing, findPlan } from "../core/pricing/compile.ts";
+import { withBlocks } from "../core/pricing/blocks.ts";
+import { sum, total } from "../core/exact.ts";
+import { isBound } from "../core/pricing/model.ts";
 import type { AddOn, Feature, FeatureValue, LimitValue, Plan, Pricing, UsageLimit } from "../core/pricing/model.ts";
 import { withOverrides } from "../core/pricing/overrides.ts";
 import { checkSubscription, grant, type Grant } from "../core/pricing/subscription.ts";
-import type { Contract, Override, WireAddOn, WireFeature, WireLimit, WirePlan, WirePricing } from "./answers.ts";
+import type {
+  Balance,
+  Contract,
+  Override,
+  Subscription,
+  WireAddOn,
+  WireFeature,
+  WireLimit,
+  WirePlan,
+  WirePricing,
+} from "./answers.ts";
 
 /*
  * Converts the server's pricings into the engine's model, so that the console evaluates with the server's own code.
@@ -130,6 +143,28 @@ export function grantOf(pricing: CompiledPricing, { plan, addOns, overrides = []
   return withOverrides(pricing, grant(pricing, plan, addOns), overrides);
 }
 
+/**
+ * Returns a grant with what the subscriber's blocks add to it. Blocks of a limit that had no bound were not drawn: all that
+ * they have left adds to a limit with one.
+ */
+export function withBlocksOf(pricing: CompiledPricing, granted: Grant, balances: readonly Balance[]): Grant {
+  const added = balances.map(({ limit: limitName, granted: before, limitNow, blocks }) => ({
+    limitName,
+    amount:
+      isBound(before) && isBound(limitNow) ? sum(limitNow, -before) : total(blocks.map(({ remaining }) => remaining)),
+  }));
+  return withBlocks(pricing, granted, added);
+}
+
+/** Returns the balances of one service that were read with a subscription. */
+export const balancesOf = ({ balances = [] }: Pick<Subscription, "balances">, service: string): readonly Balance[] =>
+  balances.filter((each) => each.service === service);
+
+/** Computes what a subscriber may use of one service: the grant, with blocks. */
+export function limitsOf(pricing: CompiledPricing, subscription: Subscription, service: string): Grant {
+  return withBlocksOf(pricing, grantOf(pricing, choiceOf(subscription, service)), balancesOf(subscription, service));
+}
+
 /** Returns why a choice cannot be contracted; undefined if it can. */
 export function refusalOf(serviceKey: string, pricing: WirePricing, { plan, addOns }: Choice): string | undefined {
   const verdict = checkSubscription(compiledFrom(serviceKey, pricing), {
@@ -201,6 +236,8 @@ export interface Usage {
   /** Undefined while the pricing is loading; boolean for limits that are no number. */
   allowed: LimitValue | undefined;
   resetsAt: string | undefined;
+  /** With the blocks that add to the limit. Undefined if it was not read. */
+  balance?: Balance;
 }
 
 /** Lists a contract's usage. `pricingOf` may return undefined while a pricing is loading. */
@@ -210,7 +247,8 @@ export function usageOf(
 ): Usage[] {
   return Object.entries(contract.usageLevels).flatMap(([service, levels]) => {
     const pricing = pricingOf(service, contract.contractedServices[service] ?? "");
-    const granted = pricing === undefined ? undefined : grantOf(pricing, choiceOf(contract, service));
+    const granted = pricing === undefined ? undefined : limitsOf(pricing, contract, service);
+    const balances = balancesOf(contract, service);
     return Object.entries(levels).map(([limit, { consumed, held = 0, resetTimeStamp }]) => ({
       service,
       limit,
@@ -218,6 +256,10 @@ export function usageOf(
       held,
       allowed: granted?.usageLimits.get(limit),
       resetsAt: resetTimeStamp,
+      ...given(
+        "balance",
+        balances.find((each) => each.limit === limit),
+      ),
     }));
   });
 }

@@ -74,7 +74,7 @@ export function StreamProvider({ children }: { children: ReactNode }) {
 function isOld(to: unknown, base: string, { code }: LoggedEvent): boolean {
   if (typeof to !== "string" || !to.startsWith(`${base}/`)) return false;
   const rest = to.slice(base.length);
-  if (rest === "/overview") return true;
+  if (rest === "/overview" || (code.startsWith("BLOCK") && rest === "/blocks")) return true;
   return /^(PRICING|SERVICE)/.test(code) ? /^\/(services|contracts)/.test(rest) : rest.startsWith("/contracts");
 }
 

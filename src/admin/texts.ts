@@ -1,4 +1,5 @@
 import { account, register, signIn } from "./texts/account.ts";
+import { credits } from "./texts/credits.ts";
 import { change, compare, decisions, gate } from "./texts/change.ts";
 import { access, asOf, contract, contracts, holds, novation, terms, upcoming } from "./texts/contracts.ts";
 import { analytics, audit, cache, denials, health, overview } from "./texts/overview.ts";
@@ -33,6 +34,7 @@ export const texts = {
   terms,
   upcoming,
   holds,
+  credits,
   keys,
   members,
   organizations,

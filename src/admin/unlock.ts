@@ -8,7 +8,7 @@ import { evaluateBoolean, prepareEvaluation } from "../core/pricing/evaluate.ts"
 import { computingTime, finish } from "../core/steps.ts";
 import type { Subscription } from "./answers.ts";
 import type { Explained, PricingOf, UsageById } from "./explain.ts";
-import { choiceOf, grantOf } from "./pricing.ts";
+import { balancesOf, choiceOf, limitsOf, withBlocksOf } from "./pricing.ts";
 
 /*
  * Computes unlocks in the browser with the server's own search: user keys cannot ask for an end user's features.
@@ -46,7 +46,7 @@ export function findUnlock(
   const others = Object.entries(subscription.contractedServices).flatMap(([other, version]) => {
     const compiled = pricingOf(other, version);
     if (compiled === undefined) return [];
-    return [{ serviceName: other, pricing: compiled, grant: grantOf(compiled, choiceOf(subscription, other)) }];
+    return [{ serviceName: other, pricing: compiled, grant: limitsOf(compiled, subscription, other) }];
   });
   const side = overridden(subscription, service, pricing);
   const time = computingTime(() => performance.now());
@@ -58,9 +58,8 @@ export function findUnlock(
         mode: isServer ? "server" : "client",
         demanded: (limit) => [usage.get(`${service}-${limit}`) ?? 0],
         unlocks: (granted) => {
-          const services = others.map((other) =>
-            other.serviceName === service ? { ...other, grant: granted } : other,
-          );
+          const grant = withBlocksOf(pricing, granted, balancesOf(subscription, service));
+          const services = others.map((other) => (other.serviceName === service ? { ...other, grant } : other));
           return evaluateBoolean(prepareEvaluation(services), id, usage, { server: isServer });
         },
       },

@@ -34,6 +34,7 @@ test.each([
   `/contracts/${USER}?tab=usage`,
   "/new-contract",
   "/overrides",
+  "/credits",
   "/upcoming",
   "/usage",
   "/denials",

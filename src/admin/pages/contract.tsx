@@ -4,6 +4,7 @@ import { Link, useNavigate, useParams, useSearchParams } from "react-router";
 import { useActing } from "../acting.ts";
 import type { Contract, Subscription } from "../answers.ts";
 import { call, path } from "../api.ts";
+import { useWithBlocks } from "../blocks.ts";
 import { STATE_TONES, stateOf } from "../contract-list.ts";
 import { Id } from "../design/copy.tsx";
 import { Confirm } from "../design/dialog.tsx";
@@ -19,6 +20,7 @@ import { AsOfChoice, useMoment } from "../parts/as-of.tsx";
 import { Billing, useBilling } from "../parts/billing.tsx";
 import { ChangePlan } from "../parts/change-plan.tsx";
 import { Contact, nameOf } from "../parts/contact.tsx";
+import { ContractCredits } from "../parts/contract-credits.tsx";
 import { ContractUsage } from "../parts/contract-usage.tsx";
 import { ContractHistory } from "../parts/contract-history.tsx";
 import { CustomTerms } from "../parts/custom-terms.tsx";
@@ -48,7 +50,7 @@ export function ContractPage() {
     { at },
     at === undefined ? { refetchInterval: REFRESH_MS } : {},
   );
-  const { data } = contract;
+  const data = useWithBlocks(here.base, contract.data, { refetchInterval: REFRESH_MS });
   const [search] = useSearchParams();
   const [chosen, setPreset] = useState<Subscription | "none">();
   // The command palette opens the sheet by the address.
@@ -94,7 +96,7 @@ export function ContractPage() {
       }
     >
       {asks === "moment" || at !== undefined ? <AsOfChoice asOf={data?.asOf} /> : null}
-      <Loaded query={contract} lines={12}>
+      <Loaded query={{ ...contract, data }} lines={12}>
         {(data) => (
           <>
             <Facts contract={data} />
@@ -135,6 +137,7 @@ export function ContractPage() {
               />
               <aside className="aside" aria-label={t.usage}>
                 <UsageSection contract={data} updatedAt={contract.dataUpdatedAt} />
+                <ContractCredits contract={data} />
                 <OpenHolds contract={data} />
                 <TrialTerms contract={data} />
                 <Upcoming contract={data} />

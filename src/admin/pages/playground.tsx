@@ -2,6 +2,7 @@ import { useState } from "react";
 import { useSearchParams } from "react-router";
 import type { Contract, Subscription } from "../answers.ts";
 import { path } from "../api.ts";
+import { useWithBlocks } from "../blocks.ts";
 import { countedLimits, explainAll, type UsageById, usageById } from "../explain.ts";
 import { AsOfChoice, useMoment } from "../parts/as-of.tsx";
 import { Explanation } from "../parts/explanation.tsx";
@@ -26,6 +27,7 @@ export function PlaygroundPage() {
   const { base } = useHere();
   const at = useMoment();
   const contract = useAsk<Contract>(isInvented || user === "" ? undefined : base + path`/contracts/${user}`, { at });
+  const current = useWithBlocks(base, contract.data);
   return (
     <Page title={t.title} lead={t.lead}>
       <Form className="fields" onSubmit={() => setSearch({ user: typed, ...(at === undefined ? {} : { at }) })}>
@@ -51,8 +53,8 @@ export function PlaygroundPage() {
       {isInvented ? <Invented /> : null}
       <Failed error={contract.error} />
       {contract.isLoading ? <Skeleton lines={8} /> : null}
-      {!isInvented && contract.data !== undefined ? (
-        <Results subscription={contract.data} usage={usageById(contract.data)} user={user} />
+      {!isInvented && current !== undefined ? (
+        <Results subscription={current} usage={usageById(current)} user={user} />
       ) : null}
     </Page>
   );

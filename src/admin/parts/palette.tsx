@@ -16,6 +16,7 @@ import { useNavigate } from "react-router";
 import { may, roleIn } from "../access.ts";
 import type { Contract, Organization, Service } from "../answers.ts";
 import { path } from "../api.ts";
+import { useWithBlocks } from "../blocks.ts";
 import { explainAll, usageById, verdictOf } from "../explain.ts";
 import { formatName } from "../format.ts";
 import { useAsk } from "../queries.ts";
@@ -161,7 +162,7 @@ function Found({ organization, text, onOpen }: { organization: Organization; tex
   return (
     <>
       {person === undefined || !asked.includes(" ") ? null : (
-        <Answer contract={person} asked={asked} home={home} onOpen={onOpen} />
+        <Answer contract={person} asked={asked} base={base} home={home} onOpen={onOpen} />
       )}
       {found.length === 0 ? null : (
         <Command.Group heading={t.groups.people}>
@@ -220,11 +221,13 @@ function Found({ organization, text, onOpen }: { organization: Organization; tex
 }
 
 /** Answers a question such as "ada exp": may this person use that feature? */
-function Answer(props: { contract: Contract; asked: string; home: string; onOpen: Open }) {
+function Answer(props: { contract: Contract; asked: string; base: string; home: string; onOpen: Open }) {
   const { contract, asked, home } = props;
   const { pricingOf } = usePricings(Object.entries(contract.contractedServices));
   const feature = asked.slice(asked.indexOf(" ") + 1).toLowerCase();
-  const explained = explainAll(contract, pricingOf, usageById(contract), { server: false }).find(
+  const current = useWithBlocks(props.base, contract);
+  if (current === undefined) return null;
+  const explained = explainAll(current, pricingOf, usageById(current), { server: false }).find(
     ({ name, expression }) => expression !== undefined && `${name} ${formatName(name)}`.toLowerCase().includes(feature),
   );
   if (explained === undefined) return null;

@@ -7,6 +7,7 @@ import {
   ChevronDown,
   ChevronRight,
   ChevronsUpDown,
+  Coins,
   ContactRound,
   Ellipsis,
   GraduationCap,
@@ -75,6 +76,7 @@ export const INSIDE: readonly { group?: keyof typeof t.groups; pages: readonly E
     pages: [
       { name: "contracts", icon: UsersRound, to: "/contracts", call: "/contracts" },
       { name: "overrides", icon: Tag, to: "/overrides", call: "/overrides" },
+      { name: "credits", icon: Coins, to: "/credits", call: "/blocks" },
       { name: "upcoming", icon: CalendarClock, to: "/upcoming", call: "/scheduled" },
       { name: "usage", icon: ChartColumn, to: "/usage", call: "/usage" },
       { name: "denials", icon: OctagonX, to: "/denials", call: "/denials" },

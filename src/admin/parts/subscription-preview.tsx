@@ -42,7 +42,7 @@ export function useOutcome(
   };
   const services = [...new Set(both.map(([service]) => service))];
   const levels = before.usageLevels ?? {};
-  const kept = { ...after, ...given("overrides", before.overrides) };
+  const kept = { ...after, ...given("overrides", before.overrides), ...given("balances", before.balances) };
   const used = usageOf({ ...kept, usageLevels: levels } as Parameters<typeof usageOf>[0], pricingOf);
   return {
     changes: services.flatMap((service) =>

@@ -1,12 +1,15 @@
-import { useEffect, useState } from "react";
-import { UNLIMITED } from "../../core/pricing/model.ts";
+import { type ReactNode, useEffect, useState } from "react";
+import { total } from "../../core/exact.ts";
+import { isBound, UNLIMITED } from "../../core/pricing/model.ts";
+import type { Balance } from "../answers.ts";
 import { Meter, NEAR } from "../design/meter.tsx";
 import { Tag } from "../design/table.tsx";
-import { formatDistance, formatMoment, formatName, formatNumber, formatValue } from "../format.ts";
+import { formatDay, formatDistance, formatMoment, formatName, formatNumber, formatValue } from "../format.ts";
 import type { Usage } from "../pricing.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.contract;
+const { credits } = texts;
 const TICK_MS = 30_000;
 
 /** Returns the used share of a limit; undefined for limits without a number. */
@@ -33,7 +36,14 @@ export function UsageBar({ usage, isNamed = true }: { usage: Usage; isNamed?: bo
           )}
         </span>
       ) : null}
-      {share === undefined ? null : <Meter label={formatName(usage.limit)} share={share} held={held ?? 0} />}
+      {share === undefined ? null : (
+        <Meter
+          label={formatName(usage.limit)}
+          share={share}
+          held={held ?? 0}
+          extra={shareOf(total(partsOf(usage).map(({ remaining }) => remaining)), usage.allowed) ?? 0}
+        />
+      )}
       <span className="meter-figures">
         <span>
           {share === undefined
@@ -50,7 +60,43 @@ export function UsageBar({ usage, isNamed = true }: { usage: Usage; isNamed?: bo
           </time>
         )}
       </span>
+      {share === undefined ? null : <Parts usage={usage} />}
     </div>
+  );
+}
+
+type OpenBlock = Balance["blocks"][number];
+
+const partsOf = ({ balance }: Usage): readonly OpenBlock[] => balance?.blocks ?? [];
+
+/** Says what a limit is made of: plan, what blocks gave in this period, what they have left, and what is held. */
+function Parts({ usage }: { usage: Usage }) {
+  const { balance, held } = usage;
+  if (balance === undefined || !isBound(balance.granted) || typeof usage.allowed !== "number") return null;
+  const blocks = partsOf(usage);
+  const drawn = total([usage.allowed, -balance.granted, ...blocks.map(({ remaining }) => -remaining)]);
+  if (blocks.length === 0 && drawn <= 0) return null;
+  return (
+    <ul className="meter-parts" aria-label={credits.parts(formatName(usage.limit))}>
+      <Part look="grant">{credits.ofPlan(formatNumber(balance.granted))}</Part>
+      {drawn > 0 ? <Part look="f1">{credits.drawn(formatNumber(drawn))}</Part> : null}
+      {blocks.map(({ id, remaining, expiresAt, origin }) => (
+        <Part key={id} look="f2" title={expiresAt === null ? undefined : formatMoment(expiresAt)}>
+          {credits.left(formatNumber(remaining), credits.origins[origin])},{" "}
+          {expiresAt === null ? credits.noEnd : credits.until(formatDay(expiresAt))}
+        </Part>
+      ))}
+      {held > 0 ? <Part look="held">{t.alsoHeld(formatNumber(held))}</Part> : null}
+    </ul>
+  );
+}
+
+function Part(props: { look: string; title?: string | undefined; children: ReactNode }) {
+  return (
+    <li title={props.title}>
+      <span className={`sw ${props.look}`} />
+      <span>{props.children}</span>
+    </li>
   );
 }
 

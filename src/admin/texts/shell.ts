@@ -29,6 +29,7 @@ export const shell = {
     gate: "Guardrails",
     contracts: "Contracts",
     overrides: "Custom terms",
+    credits: "Credits",
     upcoming: "Upcoming",
     usage: "Usage",
     denials: "Denials",
