@@ -101,7 +101,7 @@ begin
     select table_name, string_agg(quote_ident(column_name), ', ') as shown
     from information_schema.columns
     where table_schema = 'public' and table_name in ('users', 'organization_keys', 'webhook_endpoints', 'idempotency_keys', 'token_keys',
-      'billing_connections', 'invitations', 'recoveries')
+      'billing_connections', 'invitations', 'recoveries', 'sessions')
       and column_name !~ '(hash|sealed|fingerprint|body)'
     group by table_name
   loop

@@ -32,6 +32,7 @@ import { keyOrganizationRoute, organizationRoutes } from "./routes/organizations
 import { contractOverrideRoutes, overrideRoutes } from "./routes/overrides.ts";
 import { contractScheduledRoutes, scheduledRoutes } from "./routes/scheduled.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
+import { sessionRoutes } from "./routes/sessions.ts";
 import { snapshotRoutes } from "./routes/snapshot.ts";
 import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
@@ -183,6 +184,7 @@ export function createApp(options: {
     mount(`${IN_ORGANIZATION}${path}`, inOrganization);
   };
   mount("/users", userRoutes);
+  mount("/sessions", sessionRoutes);
   mount("/organization", keyOrganizationRoute);
   mount("/organizations", organizationRoutes);
   mount(`${IN_ORGANIZATION}/invitations`, organizationInvitationRoutes);

@@ -1,9 +1,16 @@
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
 import { checkPermission, findRule, type PermissionRule } from "../core/access/permissions.ts";
-import { identifyCaller, isIdentifier, organizationRole } from "../operations/access.ts";
+import {
+  identifyCaller,
+  identifySession,
+  isIdentifier,
+  organizationRole,
+  SESSION_ENDED,
+} from "../operations/access.ts";
 import { Failure } from "../operations/errors.ts";
 import { addressOf, context, type AppContext } from "./context.ts";
+import { isFromAnotherPage, refuseAnotherPage, sessionTokenOf } from "./session-cookie.ts";
 
 export const API_PREFIX = "/api/v1";
 
@@ -31,10 +38,19 @@ export function keyOf(c: AppContext): string | undefined {
   return /^Bearer +(\S+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
 }
 
-/** Stores the key's owner in `c.get("caller")`. Rejects an unknown key on every route, including public ones. */
+/**
+ * Stores the key's owner in `c.get("caller")`, or without a key the user of the session's cookie. Rejects an unknown key on
+ * every route, including public ones. A session that ended counts as none.
+ * @throws Failure unauthenticated; forbidden for a change by cookie from another page.
+ */
 export function authenticate(c: AppContext): MaybePromise<void> {
+  const key = keyOf(c);
+  if (!key && apiPath(c.req.path) !== undefined) {
+    const token = sessionTokenOf(c);
+    if (token !== undefined) return authenticateSession(c, token);
+  }
   try {
-    const caller = identifyCaller(c.get("resources"), keyOf(c));
+    const caller = identifyCaller(c.get("resources"), key);
     if (!(caller instanceof Promise)) return c.set("caller", caller);
     return caller.then(
       (known) => c.set("caller", known),
@@ -45,6 +61,14 @@ export function authenticate(c: AppContext): MaybePromise<void> {
   } catch (error) {
     throw unknownKeyError(c, error);
   }
+}
+
+async function authenticateSession(c: AppContext, token: string): Promise<void> {
+  const isRead = c.req.method === "GET" || c.req.method === "HEAD";
+  if (!isRead) refuseAnotherPage(c, true);
+  const caller = isRead && isFromAnotherPage(c) ? undefined : await identifySession(c.get("resources"), token);
+  c.get("request").sessionEnded = caller === undefined;
+  c.set("caller", caller ?? { kind: "anonymous" });
 }
 
 /** Returns 429 instead of 401 once an address has tried too many unknown keys. */
@@ -70,6 +94,10 @@ export function authorize(c: AppContext): MaybePromise<void> {
   const rule = path === undefined ? findRule(c.req.method, c.req.path, "/") : findRule(c.req.method, path);
   const namesOrganization = caller.kind === "user" && Boolean(c.req.query("organizationId"));
   const denial = checkPermission(rule, caller, c.req.method, path ?? c.req.path, namesOrganization);
+  if (denial?.letter === "K" && c.get("request").sessionEnded) {
+    const ended = new Failure("unauthenticated", SESSION_ENDED);
+    throw unknownKeyError(c, ended);
+  }
   if (denial !== undefined) {
     throw new Failure(denial.letter === "K" ? "unauthenticated" : "forbidden", denial.message, {
       details: denial.details,

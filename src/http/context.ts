@@ -47,6 +47,8 @@ export interface RequestState {
   startedAt: number;
   /** Headers of the answer. Routes may add to them. */
   headers: Record<string, string>;
+  /** True if the cookie named a session that ended or never was. */
+  sessionEnded: boolean;
   /** True once the Response was created with `headers`. */
   headersApplied: boolean;
   /** True once the body is read and the handlers run. */
@@ -62,6 +64,7 @@ export function newRequest(id: string, headers: Record<string, string>): Request
     id,
     startedAt: performance.now(),
     headers,
+    sessionEnded: false,
     headersApplied: false,
     reachedHandlers: false,
     query: undefined,

@@ -5,6 +5,8 @@ import { members, organizations } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
 import { cacheHash, hashApiKey, type Keyring, MAX_KEY_LENGTH } from "./credentials.ts";
 import { Failure } from "./errors.ts";
+import { sessionBounds } from "./session-bounds.ts";
+import { hashSessionToken } from "./session-token.ts";
 import type { Tenant } from "./state/analysis.ts";
 
 /**
@@ -30,6 +32,25 @@ export function identifyCaller(resources: Resources, apiKey: string | undefined)
     });
   }
   throw new Failure("unauthenticated", 'Invalid API Key format. API Keys must start with "usr_" or "org_"');
+}
+
+export const SESSION_ENDED = "The session has ended. Please sign in again";
+
+/**
+ * Resolves the token of a session's cookie to its user. Undefined for a session that ended or never was.
+ * Source: contract sign-in §1.
+ */
+export async function identifySession(resources: Resources, token: string): Promise<Caller | undefined> {
+  const hash = await hashSessionToken(token);
+  if (hash === undefined) return undefined;
+  const { createdAfter, usedAfter, notedAfter } = sessionBounds(resources);
+  const found = await resources.snapshots.sessionByToken(hash, notedAfter.getTime());
+  if (found === null) return undefined;
+  const { sessionId, userId, username, role, createdAtMs, lastUsedAtMs } = found;
+  if (createdAtMs <= createdAfter.getTime() || lastUsedAtMs <= usedAfter.getTime()) return undefined;
+  resources.keyUses.note("session", sessionId, resources.now());
+  if (lastUsedAtMs <= notedAfter.getTime()) await resources.keyUses.flush();
+  return { kind: "user", id: userId, username, role, sessionId };
 }
 
 /** Returns the owner of an unexpired key. Also tries the server's previous secret, so keys survive a rotation. */

@@ -8,6 +8,7 @@ export const AUDIT_ACTIONS = [
   "user.update",
   "user.key",
   "user.delete",
+  "session.end",
   "organization.create",
   "organization.update",
   "organization.delete",

@@ -79,6 +79,10 @@ export interface Settings {
   sendsMail?: boolean | undefined;
   /** When false, POST /events/test-event does not exist. */
   allowTestEvents?: boolean | undefined;
+  /** Seconds without use after which a session ends. Default: 12 hours. */
+  sessionIdleSeconds?: number | undefined;
+  /** Seconds after which a session ends in any case. Default: 30 days. */
+  sessionLifetimeSeconds?: number | undefined;
   /** Sign-ins and sign-ups per minute and address; 0 disables the limit. Default: 3,000. */
   accountCallsPerMinute?: number | undefined;
   /** Failed sign-ins per minute, name and address. Default: 10. */

@@ -36,6 +36,7 @@ export const EXAMPLE = {
   blockId: "65f0c0ffee00000000000012",
   invitationId: "65f0c0ffee00000000000013",
   linkToken: "0123456789abcdef".repeat(4),
+  sessionId: "65f0c0ffee00000000000014",
   createdAt: "2025-06-15T10:00:00.000Z",
   updatedAt: "2025-06-15T10:00:00.000Z",
   userKey: `usr_${"0123456789abcdef".repeat(4)}`,
@@ -65,6 +66,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   blockId: { description: "Id of the block", example: EXAMPLE.blockId },
   invitationId: { description: "Id of the invitation", example: EXAMPLE.invitationId },
   linkToken: { description: "The last part of the link", example: EXAMPLE.linkToken },
+  sessionId: { description: "Id of the session", example: EXAMPLE.sessionId },
 };
 
 export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");

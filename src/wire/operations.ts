@@ -17,6 +17,7 @@ import type { Operation } from "./operation.ts";
 import { overrideOperations } from "./overrides.ts";
 import { organizationOperations } from "./organizations.ts";
 import { scheduledOperations, serviceScheduledOperations } from "./scheduled.ts";
+import { sessionOperations } from "./sessions.ts";
 import { serviceOperations } from "./services.ts";
 import { snapshotOperations } from "./snapshot.ts";
 import { systemOperations } from "./system.ts";
@@ -89,6 +90,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...organizationOperations,
   ...invitationOperations,
   ...userOperations,
+  ...sessionOperations,
   ...auditLogOperations,
   ...systemOperations,
 ];

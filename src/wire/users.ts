@@ -58,6 +58,10 @@ export const keyRotation = z
       .optional()
       .describe("Seconds for which the old key keeps working. Default: 0"),
     expiresAt: expiry.optional().describe("End of the new key. Default: never"),
+    endSessions: z
+      .boolean("The endSessions field must be a boolean")
+      .optional()
+      .describe("Also ends every session of the user. The session of this request goes on under a new cookie"),
   })
   .meta({ id: "KeyRotation" });
 export const newRole = z.object({ role: roleField("Role is required") }).meta({ id: "RoleToSet" });
@@ -69,6 +73,16 @@ const userSafe = z
 const userWithKey = userSafe.extend({ apiKey: z.string(), role }).meta({ id: "UserWithKey" });
 /** The user itself and platform ADMINs see the key; others do not. */
 export const user = z.union([userWithKey, userSafe]).meta({ id: "User" });
+/** A user as its sessions see it. */
+export const account = z
+  .strictObject({
+    id,
+    username: z.string(),
+    role,
+    email: z.string().optional(),
+    via: z.literal("oidc").optional().describe("`oidc` where a provider's sign-in created the account"),
+  })
+  .meta({ id: "Account" });
 export const signedIn = z.strictObject({ username: z.string(), apiKey: z.string(), role }).meta({ id: "SignedIn" });
 export const me = z.strictObject({ username: z.string(), role }).meta({ id: "Me" });
 export const userUpdated = z
@@ -175,7 +189,8 @@ export const userOperations: readonly Operation[] = [
     method: "PUT",
     path: "/users/{username}",
     summary: "Change name, password or role",
-    description: "Changes the fields that the body names. Users change themselves; platform ADMINs change everybody.",
+    description:
+      "Changes the fields that the body names. Users change themselves; platform ADMINs change everybody. Another password or role ends the user's sessions; the session of this request goes on under a new cookie after another password.",
     body: { schema: userChange, example: { password: "another-horse-battery" } },
     answers: { 200: { schema: userUpdated, example: UPDATED_USER } },
     errors: {

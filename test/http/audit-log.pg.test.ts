@@ -23,6 +23,11 @@ async function entriesOf(requestId: string): Promise<AuditEntry[]> {
 /** Calls without an audit entry: the ledger or the event log records some, the others only read. */
 const ELSEWHERE = [
   "POST /users/authenticate",
+  // Keys have no sessions: sessions.pg.test.ts has the entries of those that end.
+  "POST /sessions",
+  "DELETE /sessions",
+  "DELETE /sessions/current",
+  "DELETE /sessions/:sessionId",
   "POST /features/:userId",
   "POST /features/:userId/pricing-token",
   "POST /features/:userId/:featureId",

@@ -54,6 +54,11 @@ GET /users/{username}                                             K y y y y y y 
 PUT /users/{username}                                             K y P P P P P U U U
 PUT /users/{username}/api-key                                     K y P P P P P U U U
 PUT /users/{username}/role                                        K y P P P P P U U U
+POST /sessions                                                    y y y y y y y y y y
+GET /sessions                                                     K y y y y y y U U U
+DELETE /sessions                                                  K y y y y y y U U U
+DELETE /sessions/current                                          K y y y y y y U U U
+DELETE /sessions/{id}                                             K y y y y y y U U U
 GET /organizations                                                K y y y y y y U U U
 POST /organizations                                               K y P P P P P U U U
 GET /organizations/{org}                                          K y y y y y P U U U

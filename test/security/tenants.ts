@@ -2,6 +2,7 @@ import { sql } from "drizzle-orm";
 import type { Operation } from "../../src/wire/operation.ts";
 import type { TestApi, TestUser } from "../support/api.ts";
 import { insertUsers } from "../support/builders.ts";
+import { signInByCookie } from "../support/browser-session.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import { connectProvider, eventOf, STRIPE_SECRET, subscriptionOf } from "../support/billing.ts";
@@ -16,6 +17,8 @@ export interface Tenant {
   holdId: string;
   leaseId: string;
   blockId: string;
+  /** Id of a session of the owner. */
+  sessionId: string;
   /** Id of a scheduled change of the service. */
   serviceScheduledId: string;
   groupId: string;
@@ -92,6 +95,7 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       holdId: ABSENT,
       leaseId: ABSENT,
       blockId: ABSENT,
+      sessionId: ABSENT,
       serviceScheduledId: ABSENT,
       webhookId: ABSENT,
       deliveryId: "999999",
@@ -191,6 +195,8 @@ async function fillTenant(
     { key, body: {} },
   );
   if (dated.status !== 202) throw new Error(JSON.stringify(dated.body));
+  const { call } = await signInByCookie(api, owner.username);
+  const begun = await call<{ id: string }[]>("GET", "/sessions");
   const hook = await api.call<{ id: string }>("POST", "/webhooks", {
     key,
     body: { url: `https://${name.toLowerCase()}.example/hook` },
@@ -225,6 +231,7 @@ async function fillTenant(
     holdId: taken.body.hold.id,
     leaseId: leased.body.lease.id,
     blockId: block.body.id,
+    sessionId: begun.body[0]?.id ?? "",
     serviceScheduledId: dated.body.id,
     groupId,
     username: given.username,
@@ -263,6 +270,7 @@ const SAMPLES: Record<string, Build> = {
   // These two hash for 200 ms for every caller, so a 422 shows that the call is allowed.
   "POST /users": () => ({ body: {} }),
   "POST /users/authenticate": () => ({ body: {} }),
+  "POST /sessions": () => ({ body: {} }),
   "PUT /users/{username}": () => ({ body: { username: "renamed" } }),
   "PUT /users/{username}/api-key": () => ({ body: {} }),
   "PUT /users/{username}/role": () => ({ body: { role: "USER" } }),
@@ -377,6 +385,7 @@ export function pathOf(operation: Operation, target: Tenant): string {
 /** Parents before their children. */
 const TABLES = [
   "users",
+  "sessions",
   "organizations",
   "members",
   "organization_keys",

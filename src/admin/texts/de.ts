@@ -1053,6 +1053,7 @@ export const de: Texts = {
       "user.update": "Konto geändert",
       "user.key": "Persönlicher Schlüssel ersetzt",
       "user.delete": "Konto gelöscht",
+      "session.end": "Sitzungen beendet",
       "organization.create": "Organisation angelegt",
       "organization.update": "Organisation geändert",
       "organization.delete": "Organisation gelöscht",

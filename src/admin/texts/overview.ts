@@ -114,6 +114,7 @@ export const audit = {
     "user.update": "Account changed",
     "user.key": "Personal key replaced",
     "user.delete": "Account deleted",
+    "session.end": "Sessions ended",
     "organization.create": "Organization created",
     "organization.update": "Organization changed",
     "organization.delete": "Organization deleted",

@@ -10,7 +10,14 @@ export type KeyScope = "ALL" | "MANAGEMENT" | "EVALUATION";
 /** Caller of a request: anonymous, a user, or an organization key. Source: specification, Authentication. */
 export type Caller =
   | { kind: "anonymous" }
-  | { kind: "user"; id: string; username: string; role: PlatformRole }
+  | {
+      kind: "user";
+      id: string;
+      username: string;
+      role: PlatformRole;
+      /** Session of a request without a key, whose cookie named the user. */
+      sessionId?: string;
+    }
   | { kind: "key"; keyId: string; organizationId: string; scope: KeyScope };
 
 export type UserCaller = Extract<Caller, { kind: "user" }>;

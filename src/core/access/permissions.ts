@@ -65,6 +65,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/users/authenticate", methods: ["POST"], access: "public" },
   { pattern: "/users", methods: ["POST"], access: "public" },
   { pattern: "/users/**", methods: ALL_METHODS, access: USER_KEYS },
+  { pattern: "/sessions", methods: ["POST"], access: "public" },
+  { pattern: "/sessions/**", methods: ["GET", "DELETE"], access: USER_KEYS },
 
   { pattern: "/invitations/*", methods: ["GET"], access: "public" },
   { pattern: "/invitations/*/accept", methods: ["POST"], access: "public" },

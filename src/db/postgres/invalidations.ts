@@ -4,13 +4,14 @@ import { forDriver } from "./address.ts";
 import { createBatch } from "./batch.ts";
 
 /**
- * A committed change that makes cached entries stale, as the triggers of migrations 0024 and 0029 notify it. A missing organization
+ * A committed change that makes cached entries stale, as triggers of the tables notify it. A missing organization
  * stands for any.
  */
 export type Invalidation =
   | { of: "contract"; contractId: string; organizationId?: string }
   | { of: "contracts"; organizationIds?: readonly string[] }
   | { of: "keys" }
+  | { of: "sessions" }
   | { of: "tokenKeys" }
   | { of: "everything" };
 
@@ -168,5 +169,5 @@ function changeOf(payload: string): Invalidation {
   }
   if (of === "contracts") return { of, ...(ids.length === 0 ? {} : { organizationIds: ids }) };
   if (of === "token-keys") return { of: "tokenKeys" };
-  return { of: of === "keys" ? of : "everything" };
+  return { of: of === "keys" || of === "sessions" ? of : "everything" };
 }

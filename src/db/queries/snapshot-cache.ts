@@ -32,6 +32,16 @@ export interface UserRow {
   expiresAtMs: number | null;
 }
 
+/** An unended session and its user. */
+export interface SessionRow {
+  sessionId: string;
+  userId: string;
+  username: string;
+  role: PlatformRole;
+  createdAtMs: number;
+  lastUsedAtMs: number;
+}
+
 /**
  * Lookups at the start of every request, batched across concurrent requests into prepared statements. Keys and contracts
  * are cached only while invalidations are fresh (see invalidations.ts); otherwise each lookup reads the database. `snapshot`
@@ -42,6 +52,8 @@ export interface SnapshotCache {
   organizationKey(keyHash: string): MaybePromise<OrganizationKeyRow | null>;
   /** Finds a user by the hash of the current or previous key; synchronously if cached. */
   userByKey(keyHash: string): MaybePromise<UserRow | null>;
+  /** Finds a session by the hash of its token; a cached row without a use since `usedSinceMs` is read again. */
+  sessionByToken(tokenHash: string, usedSinceMs: number): MaybePromise<SessionRow | null>;
   /** Reads the end user's contract with current balances. */
   snapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
   /** Returns the end user's contract with possibly stale balances; synchronously if cached. */
@@ -76,16 +88,36 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
   const byHash = <Row extends { hash: string }, Found extends object>(
     read: (hashes: string[]) => Promise<readonly Row[]>,
     found: (row: Row) => Found,
+    of: "keys" | "sessions" = "keys",
   ) => {
-    const keys = store.keys<Found>();
+    const keys = store.keys<Found>(of);
     const lookup = createBatch<string, Found | null>(async (hashes) => {
       const isCacheable = store.beginRead();
       const rows = new Map((await read([...new Set(hashes)])).map((row) => [row.hash, found(row)]));
       if (isCacheable()) for (const [hash, row] of rows) keys.put(hash, row);
       return hashes.map((hash) => rows.get(hash) ?? null);
     }, BATCHING);
-    return (hash: string) => keys.get(hash) ?? lookup(hash);
+    return (hash: string, isUsable?: (cached: Found) => boolean) => {
+      const cached = keys.get(hash);
+      return cached === undefined || isUsable?.(cached) === false ? lookup(hash) : cached;
+    };
   };
+  const sessionByHash = byHash(
+    (hashes) => client<({ hash: string } & SessionRow)[]>`
+      select s.token_hash as hash, s.id as "sessionId", u.id as "userId", u.username, u.role,
+        (extract(epoch from s.created_at) * 1000)::float8 as "createdAtMs",
+        (extract(epoch from s.last_used_at) * 1000)::float8 as "lastUsedAtMs"
+      from sessions s join users u on u.id = s.user_id where s.token_hash = any(${hashes})`,
+    ({ sessionId, userId, username, role, createdAtMs, lastUsedAtMs }) => ({
+      sessionId,
+      userId,
+      username,
+      role,
+      createdAtMs,
+      lastUsedAtMs,
+    }),
+    "sessions",
+  );
   const readWhole = createBatch<EndUserName, ContractSnapshot | null>(async (names) => {
     const isCacheable = store.beginRead();
     const found = await readSnapshots(client, names);
@@ -130,6 +162,8 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
         from users where previous_api_key_hash = any(${hashes})`,
       ({ id, username, role, expiresAtMs }) => ({ id, username, role, expiresAtMs }),
     ),
+    sessionByToken: (tokenHash, usedSinceMs) =>
+      sessionByHash(tokenHash, ({ lastUsedAtMs }) => lastUsedAtMs > usedSinceMs),
     snapshot: (name) => {
       const key = endUserKey(name);
       const cached = store.get(key);
@@ -194,13 +228,16 @@ function createCacheStore(changes: Invalidations | undefined) {
   /** Keyed by contract id, as invalidations are; `contractIds` maps names to contract ids. */
   const snapshots = leastRecentlyUsed<{ key: string; snapshot: ContractSnapshot }>(MAX_SNAPSHOTS);
   const contractIds = leastRecentlyUsed<string>(MAX_SNAPSHOTS);
-  const keyMaps: { clear(): void }[] = [];
+  const keyMaps: { of: "keys" | "sessions"; map: { clear(): void } }[] = [];
   let applied = 0;
   changes?.follow((change) => {
     applied += 1;
     if (change.of === "contract") snapshots.delete(change.contractId);
     if (change.of === "contracts" || change.of === "everything") snapshots.clear();
-    if (change.of === "keys" || change.of === "everything") for (const map of keyMaps) map.clear();
+    const { of } = change;
+    // A change of a user counts as one of keys, and a session carries the name and role of its user.
+    if (of === "sessions" || of === "keys" || of === "everything")
+      for (const each of keyMaps) if (of !== "sessions" || each.of === of) each.map.clear();
   });
   const isFresh = () => changes?.isFresh() ?? false;
   const find = (key: string) => {
@@ -226,9 +263,9 @@ function createCacheStore(changes: Invalidations | undefined) {
       if (after === undefined) snapshots.delete(before.contractId);
       else put(key, after);
     },
-    keys: <Found extends object>() => {
+    keys: <Found extends object>(of: "keys" | "sessions") => {
       const map = leastRecentlyUsed<Found>(MAX_KEYS);
-      keyMaps.push(map);
+      keyMaps.push({ of, map });
       return { get: (hash: string) => (isFresh() ? map.get(hash) : undefined), put: map.put };
     },
   };

@@ -37,6 +37,8 @@ export const users = pgTable(
     /** Hash of the replaced key, which is valid until `previousApiKeyUntil`. */
     previousApiKeyHash: text("previous_api_key_hash"),
     previousApiKeyUntil: moment("previous_api_key_until"),
+    /** `oidc` for an account that a provider's sign-in created; null for one with a password. */
+    via: text("via").$type<"oidc">(),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },
@@ -45,9 +47,69 @@ export const users = pgTable(
     unique("users_api_key_hash_unique").on(t.apiKeyHash),
     unique("users_previous_api_key_hash_unique").on(t.previousApiKeyHash),
     check("users_role_known", sql`${t.role} in ('ADMIN', 'USER')`),
+    check("users_via_known", sql`${t.via} = 'oidc'`),
     index("users_created_idx").on(t.createdAt, t.id),
     index("users_username_skeleton_idx").on(t.usernameSkeleton),
   ],
+);
+
+/** Sessions of people in the console; see operations/accounts/sessions.ts. */
+export const sessions = pgTable(
+  "sessions",
+  {
+    id: text("id").primaryKey(),
+    userId: text("user_id").notNull(),
+    /** SHA-256 of the cookie's token, which is random and stored nowhere. */
+    tokenHash: text("token_hash").notNull(),
+    via: text("via").$type<"password" | "oidc">().notNull(),
+    createdAt: moment("created_at").notNull(),
+    /** Accurate to about a minute. */
+    lastUsedAt: moment("last_used_at").notNull(),
+    /** Network address and User-Agent at sign-in; empty if unknown. */
+    address: text("address").notNull(),
+    agent: text("agent").notNull(),
+    /** Issuer, subject and `sid` of the provider, for its back-channel logout. Null for a password. */
+    issuer: text("issuer"),
+    subject: text("subject"),
+    providerSession: text("provider_session"),
+  },
+  (t) => [
+    unique("sessions_token_hash_unique").on(t.tokenHash),
+    foreignKey({ name: "sessions_user_fk", columns: [t.userId], foreignColumns: [users.id] }).onDelete("cascade"),
+    index("sessions_user_idx").on(t.userId, t.id),
+    index("sessions_created_idx").on(t.createdAt),
+    index("sessions_subject_idx").on(t.issuer, t.subject),
+    check("sessions_via_known", sql`${t.via} in ('password', 'oidc')`),
+  ],
+);
+
+/** Accounts by their identity at a provider: issuer and subject, and nothing else. */
+export const userIdentities = pgTable(
+  "user_identities",
+  {
+    issuer: text("issuer").notNull(),
+    subject: text("subject").notNull(),
+    userId: text("user_id").notNull(),
+    createdAt: moment("created_at").notNull(),
+  },
+  (t) => [
+    primaryKey({ name: "user_identities_pk", columns: [t.issuer, t.subject] }),
+    foreignKey({ name: "user_identities_user_fk", columns: [t.userId], foreignColumns: [users.id] }).onDelete(
+      "cascade",
+    ),
+    index("user_identities_user_idx").on(t.userId),
+  ],
+);
+
+/** Codes and logout tokens of a provider that were accepted, each of which counts once. */
+export const usedProofs = pgTable(
+  "used_proofs",
+  {
+    /** Kind and identifier, such as `logout <issuer> <jti>`, as SHA-256. */
+    proofHash: text("proof_hash").primaryKey(),
+    expiresAt: moment("expires_at").notNull(),
+  },
+  (t) => [index("used_proofs_expires_idx").on(t.expiresAt)],
 );
 
 /** Identity of the installation: one immutable row, inserted by the migration that created the table. */

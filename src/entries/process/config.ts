@@ -104,15 +104,18 @@ export function secondsIn(text: string): number | undefined {
   return Number.isFinite(seconds) ? seconds : undefined;
 }
 
-const lifetime = z
-  .string()
-  .default("1h")
-  .transform((text, ctx) => {
-    const seconds = secondsIn(text);
-    if (seconds !== undefined) return seconds;
-    ctx.addIssue(`JWT_EXPIRATION must be a number and a unit such as 90s, 15m, 1h or 2d, not "${text}".`);
-    return z.NEVER;
-  });
+/** A duration, in seconds. */
+const duration = (name: string, otherwise: string, least = 1, most = Number.MAX_SAFE_INTEGER) =>
+  z
+    .string()
+    .default(otherwise)
+    .transform((text, ctx) => {
+      const seconds = secondsIn(text);
+      if (seconds !== undefined && seconds >= least && seconds <= most) return seconds;
+      const bounds = least === 1 ? "" : `, from ${least} s to ${most} s`;
+      ctx.addIssue(`${name} must be a number and a unit such as 90s, 15m, 1h or 2d${bounds}, not "${text}".`);
+      return z.NEVER;
+    });
 
 const subPath = z
   .string()
@@ -170,9 +173,12 @@ const schema = z.object({
   /** The previous secret, until stored keys are re-encrypted; see reseal.ts. */
   API_KEYS_SECRET_PREVIOUS: z.string().optional(),
   /** Lifetime of pricing tokens, in seconds. */
-  JWT_EXPIRATION: lifetime,
+  JWT_EXPIRATION: duration("JWT_EXPIRATION", "1h"),
   /** Signature of pricing tokens whose request names none. */
   TOKEN_SIGNATURE: oneOf("TOKEN_SIGNATURE", TOKEN_SIGNATURES).transform((signature) => signature ?? "HS256"),
+  /** Time without use after which a session ends, and time after which it ends in any case. */
+  SESSION_IDLE: duration("SESSION_IDLE", "12h", 300, 400 * 86_400),
+  SESSION_LIFETIME: duration("SESSION_LIFETIME", "30d", 300, 400 * 86_400),
   ALLOW_PUBLIC_SIGNUP: flag("ALLOW_PUBLIC_SIGNUP", true),
   /** True: the event server serves only the handshake. */
   EVENTS_ONLY: flag("EVENTS_ONLY", false),

@@ -10,6 +10,8 @@ export function settingsOf(config: Config): Settings {
     tokenLifetimeSeconds: config.JWT_EXPIRATION,
     tokenSignature: config.TOKEN_SIGNATURE,
     allowPublicSignup: config.ALLOW_PUBLIC_SIGNUP,
+    sessionIdleSeconds: config.SESSION_IDLE,
+    sessionLifetimeSeconds: config.SESSION_LIFETIME,
     allowTestEvents: config.ENABLE_TEST_EVENT,
     publicUrl: config.PUBLIC_URL,
     webhookAllowedHosts: config.WEBHOOK_ALLOWED_HOSTS,

@@ -1,12 +1,13 @@
 import { Hono } from "hono";
 import { Failure } from "../../operations/errors.ts";
-import { identifyCaller } from "../../operations/access.ts";
+import { identifyCaller, identifySession, SESSION_ENDED } from "../../operations/access.ts";
 import { addressBlock } from "../../core/access/address-block.ts";
 import { followChanges } from "../../operations/messaging/change-stream.ts";
 import { accountOf, type EventReader, openEventReader } from "../../operations/messaging/event-stream.ts";
 import { addressOf, type AppContext, type AppEnv, context, type HttpSettings, logRequest } from "../context.ts";
 import { eventStream, readFor, RETRY_MS, STREAM_HEADERS, type StreamSource } from "../event-stream.ts";
 import { queryParameter } from "../params.ts";
+import { sessionTokenOf } from "../session-cookie.ts";
 import { createStreamPlaces, type StreamHolder, type StreamLimits } from "../stream-places.ts";
 
 /** Default maximum of open streams per process: in total, per address, per key. */
@@ -60,11 +61,17 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
 /** Opens a source, once the stream has a place. The signal aborts when the stream is closed. */
 type OpenSource = (closed: AbortSignal) => Promise<StreamSource>;
 
-/** Returns the caller of the request's key now: a stream ends when its key is deleted or expires. */
+/** Returns the caller of the request's key or session now: a stream ends when it is deleted or expires. */
 function currentCaller(c: AppContext) {
-  const { resources } = c.var;
+  const { resources, caller } = c.var;
   const key = c.req.header("x-api-key");
-  return async () => identifyCaller(resources, key);
+  const token = caller.kind === "user" && caller.sessionId !== undefined ? sessionTokenOf(c) : undefined;
+  if (token === undefined) return async () => identifyCaller(resources, key);
+  return async () => {
+    const current = await identifySession(resources, token);
+    if (current === undefined) throw new Failure("unauthenticated", SESSION_ENDED);
+    return current;
+  };
 }
 
 function logSource(c: AppContext, { heartbeatMs = HEARTBEAT_MS }: StreamOptions): OpenSource {

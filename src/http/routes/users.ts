@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { renewSessionToken } from "../../operations/accounts/session-rows.ts";
 import { authenticate } from "../../operations/accounts/sign-in.ts";
 import { createUser, requireSignUpAllowed } from "../../operations/accounts/sign-up.ts";
 import { regenerateApiKey, showUserKey } from "../../operations/accounts/user-keys.ts";
@@ -15,6 +16,7 @@ import { bodyOf } from "../body.ts";
 import { credentials, keyRotation, newRole, newUser, userChange } from "../../wire/users.ts";
 import { afterOf, leadingInteger, momentOf, queryParameter, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
+import { setSessionCookie } from "../session-cookie.ts";
 
 /** Reads a paging parameter. A missing or empty one yields the default; the operation rejects an unreadable one. */
 function pageNumber(given: string | undefined, byDefault: number): number {
@@ -50,16 +52,20 @@ export const userRoutes = new Hono<AppEnv>()
   })
   .put("/:username", async (c) => {
     const change = bodyOf(c, userChange);
-    return json(c, await updateUser(context(c), { target: c.req.param("username"), ...change }, clientOf(c)));
+    const updated = await updateUser(context(c), { target: c.req.param("username"), ...change }, clientOf(c));
+    if (change.password !== undefined) await renewCookie(c, c.req.param("username"));
+    return json(c, updated);
   })
   .get("/:username/api-key", async (c) => json(c, await showUserKey(context(c), c.req.param("username"))))
   .put("/:username/api-key", async (c) => {
     // The body extends the contract, so its checks follow the contract's.
     const rotation = () => {
-      const { overlapSeconds, expiresAt = null } = bodyOf(c, keyRotation);
-      return { overlapSeconds, expiresAt: momentOf(expiresAt) };
+      const { expiresAt = null, ...rest } = bodyOf(c, keyRotation);
+      return { ...rest, expiresAt: momentOf(expiresAt) };
     };
-    return json(c, await regenerateApiKey(context(c), c.req.param("username"), rotation));
+    const renewed = await regenerateApiKey(context(c), c.req.param("username"), rotation);
+    if (rotation().endSessions === true) await renewCookie(c, c.req.param("username"));
+    return json(c, renewed);
   })
   .put("/:username/role", async (c) => {
     const { role } = bodyOf(c, newRole);
@@ -69,6 +75,14 @@ export const userRoutes = new Hono<AppEnv>()
     await deleteUser(context(c), c.req.param("username"));
     return reply(c, null, 204);
   });
+
+/** Replaces the cookie of a user who ended its own sessions: a copy of the old one admits nobody. */
+async function renewCookie(c: AppContext, username: string): Promise<void> {
+  const caller = c.get("caller");
+  if (caller.kind !== "user" || caller.username !== username) return;
+  const token = await renewSessionToken(context(c));
+  if (token !== undefined) setSessionCookie(c, token);
+}
 
 /** Logs that an ADMIN was shown keys of other users, without the keys. Source: users-organizations §9 D7. */
 function logKeysShown(c: AppContext, shown: readonly { username: string; apiKey?: string }[]): void {

@@ -21,6 +21,23 @@ export async function authenticate(
   input: { username: string; password: string },
   client: Client = UNKNOWN_CLIENT,
 ): Promise<{ username: string; apiKey: string; role: PlatformRole }> {
+  const user = await verifyCredentials(ctx, input, client);
+  const isOver = user.apiKeyExpiresAt !== null && user.apiKeyExpiresAt.getTime() <= ctx.resources.now().getTime();
+  const current =
+    user.apiKeySealed === null || isOver ? undefined : await readApiKey(ctx.resources.keyring, user.apiKeySealed);
+  const asUser = { ...ctx, caller: { kind: "user" as const, id: user.id, username: user.username, role: user.role } };
+  return { username: user.username, apiKey: current ?? (await renewApiKey(asUser, user.id)), role: user.role };
+}
+
+/**
+ * Returns the user of a name and password, for any kind of sign-in.
+ * @throws Failure as authenticate does.
+ */
+export async function verifyCredentials(
+  ctx: Context,
+  input: { username: string; password: string },
+  client: Client,
+): Promise<UserRow> {
   const address = addressBlock(client.address);
   await limitAccountCalls(ctx, address);
   const { passwordIterations: iterations } = ctx.resources.settings;
@@ -34,19 +51,15 @@ export async function authenticate(
     }),
   );
   if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
-  if (isOutdated(user.passwordHash, iterations)) await rehash(ctx, user, input.password, client);
-  const isOver = user.apiKeyExpiresAt !== null && user.apiKeyExpiresAt.getTime() <= ctx.resources.now().getTime();
-  const current =
-    user.apiKeySealed === null || isOver ? undefined : await readApiKey(ctx.resources.keyring, user.apiKeySealed);
-  const asUser = { ...ctx, caller: { kind: "user" as const, id: user.id, username: user.username, role: user.role } };
-  return { username: user.username, apiKey: current ?? (await renewApiKey(asUser, user.id)), role: user.role };
+  if (!isOutdated(user.passwordHash, iterations)) return user;
+  return { ...user, passwordHash: await rehash(ctx, user, input.password, client) };
 }
 
 /**
- * Upgrades the password's hash, unless the password was changed meanwhile. A full queue must not fail a correct
+ * Upgrades the password's hash, unless the password was changed meanwhile. Returns the hash that is stored then. A full queue must not fail a correct
  * sign-in: the upgrade is left to the next one.
  */
-async function rehash(ctx: Context, user: UserRow, password: string, client: Client): Promise<void> {
+async function rehash(ctx: Context, user: UserRow, password: string, client: Client): Promise<string> {
   const { passwordIterations } = ctx.resources.settings;
   const passwordHash = await hashing(ctx, client, () => hashPassword(password, passwordIterations)).catch(
     (error: unknown) => {
@@ -54,9 +67,11 @@ async function rehash(ctx: Context, user: UserRow, password: string, client: Cli
       throw error;
     },
   );
-  if (passwordHash === undefined) return;
-  await ctx.db
+  if (passwordHash === undefined) return user.passwordHash;
+  const upgraded = await ctx.db
     .update(users)
     .set({ passwordHash })
-    .where(and(eq(users.id, user.id), eq(users.passwordHash, user.passwordHash)));
+    .where(and(eq(users.id, user.id), eq(users.passwordHash, user.passwordHash)))
+    .returning({ id: users.id });
+  return upgraded.length === 0 ? user.passwordHash : passwordHash;
 }

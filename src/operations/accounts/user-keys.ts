@@ -4,6 +4,7 @@ import { audit } from "../audit.ts";
 import { type Context, transaction } from "../context.ts";
 import { issueApiKey } from "../credentials.ts";
 import { Failure } from "../errors.ts";
+import { endSessionsOf, sessionOfCaller } from "./session-rows.ts";
 import { findUser, requireUser } from "./user-rows.ts";
 
 /** Options for replacing a key. */
@@ -12,6 +13,8 @@ export interface KeyRotation {
   overlapSeconds?: number | undefined;
   /** When the new key expires; null for never. */
   expiresAt?: Date | null | undefined;
+  /** Also ends every session of the user. */
+  endSessions?: boolean | undefined;
 }
 
 /** A user's key without its value. */
@@ -89,6 +92,7 @@ export async function renewApiKey(ctx: Context, userId: string, rotation: KeyRot
       .where(eq(users.id, userId))
       .returning({ username: users.username });
     if (renewed === undefined) throw new Failure("notFound", "INVALID DATA: User not found");
+    if (rotation.endSessions === true) await endSessionsOf(ctx, userId, sessionOfCaller(ctx));
     await audit(ctx, {
       action: "user.key",
       organizationId: null,

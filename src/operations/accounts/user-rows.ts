@@ -51,6 +51,19 @@ export async function viewUser(ctx: Context, row: UserRow, full: boolean): Promi
   return { _id: id, id, username, apiKey, role, createdAt, updatedAt };
 }
 
+/** A user as its own sessions see it: without the key, which a page must not hold. */
+export interface AccountView {
+  id: string;
+  username: string;
+  role: PlatformRole;
+  email?: string;
+  via?: "oidc";
+}
+
+export function viewAccount({ id, username, role, email, via }: UserRow): AccountView {
+  return { id, username, role, ...(email === null ? {} : { email }), ...(via === null ? {} : { via }) };
+}
+
 export function viewUpdated({ username, role, createdAt, updatedAt }: UserRow): UpdatedUser {
   return { username, role, createdAt, updatedAt };
 }

@@ -9,6 +9,7 @@ import { clampPageSize, type Context, transaction } from "../context.ts";
 import { hashPassword } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 import { type Client, hashing, UNKNOWN_CLIENT } from "./password-hashing.ts";
+import { endSessionsOf, sessionOfCaller } from "./session-rows.ts";
 import { limitAccountCalls } from "./throttle.ts";
 import {
   factsOf,
@@ -210,6 +211,8 @@ async function writeUser(
     .update(users)
     .set({ username, usernameSkeleton: skeleton, role, passwordHash, updatedAt })
     .where(eq(users.id, target.id));
+  if (role !== target.role) await endSessionsOf(ctx, target.id);
+  else if (change.passwordHash !== undefined) await endSessionsOf(ctx, target.id, sessionOfCaller(ctx));
   await audit(ctx, {
     action: "user.update",
     organizationId: null,

@@ -102,7 +102,7 @@ function createPending(organizationId: string) {
     isEmpty: () => contracts.size === 0 && !areAll && at === undefined,
     /** Returns true if the change is one of this organization. */
     add: (change: Invalidation): boolean => {
-      if (change.of === "keys" || change.of === "tokenKeys") return false;
+      if (change.of === "keys" || change.of === "sessions" || change.of === "tokenKeys") return false;
       if (change.of === "everything") missed = true;
       else if (change.of === "contracts") {
         if (!(change.organizationIds?.includes(organizationId) ?? true)) return false;

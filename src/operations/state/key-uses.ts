@@ -2,24 +2,29 @@ import { sql } from "drizzle-orm";
 import type { Database } from "../../db/postgres/connect.ts";
 
 /**
- * Tracks when keys were last used, in memory, and writes once per minute. Updating a row per request would make that
+ * Tracks when keys and sessions were last used, in memory, and writes once per minute. Updating a row per request would make that
  * row the bottleneck. A crash loses at most the last minute.
  */
 export interface KeyUses {
-  /** `id` is the id of the user or of the organization key. */
-  note(kind: "user" | "key", id: string, now: Date): void;
+  /** `id` is the id of the user, of the organization key, or of the session. */
+  note(kind: "user" | "key" | "session", id: string, now: Date): void;
   /** Writes the pending times. After a failure they stay for the next flush. */
   flush(): Promise<void>;
 }
 
 /** Creates a tracker for this database. The owner calls `flush` every minute and before shutdown. */
 export function createKeyUses(db: Database): KeyUses {
-  const pending = { user: new Map<string, number>(), key: new Map<string, number>() };
+  const pending = {
+    user: new Map<string, number>(),
+    key: new Map<string, number>(),
+    session: new Map<string, number>(),
+  };
   const columns = {
     user: { table: sql.raw("users"), column: sql.raw("api_key_last_used_at") },
     key: { table: sql.raw("organization_keys"), column: sql.raw("last_used_at") },
+    session: { table: sql.raw("sessions"), column: sql.raw("last_used_at") },
   };
-  const write = async (kind: "user" | "key") => {
+  const write = async (kind: keyof typeof pending) => {
     const taken = pending[kind];
     if (taken.size === 0) return;
     pending[kind] = new Map();
@@ -45,6 +50,7 @@ export function createKeyUses(db: Database): KeyUses {
     flush: async () => {
       await write("user");
       await write("key");
+      await write("session");
     },
   };
 }

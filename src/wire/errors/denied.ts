@@ -22,6 +22,10 @@ export const unauthenticated: ErrorKind = {
       remedy: "Check the name and the password; an ADMIN of the platform can set a new one.",
       sentences: ["INVALID DATA: Invalid credentials"],
     },
+    {
+      remedy: "Sign in again: the session ran out, was ended, or the password or role changed.",
+      sentences: ["The session has ended. Please sign in again"],
+    },
   ],
 };
 
@@ -44,6 +48,10 @@ export const forbidden: ErrorKind = {
     {
       remedy: "Sign in, and call with the user key: a key of an organization cannot do this.",
       sentences: ["This route requires a user API key. Organization API keys are not allowed"],
+    },
+    {
+      remedy: "Call from a page of this server, or send a key: a session's cookie is not for other pages.",
+      sentences: ["This request comes from another page"],
     },
     {
       remedy: "Ask the operator to add the page's origin to ALLOWED_ORIGINS.",

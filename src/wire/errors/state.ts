@@ -56,6 +56,7 @@ export const notFound: ErrorKind = {
       sentences: [
         "Organization with ID {organization} not found",
         "INVALID DATA: Invalid organization ID",
+        "Session {id} not found",
         "Scheduled change {id} not found",
         "Hold {id} not found",
         "Lease {id} not found",
