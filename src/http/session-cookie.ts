@@ -1,6 +1,6 @@
 import { parse, serialize } from "hono/utils/cookie";
 import { Failure } from "../operations/errors.ts";
-import { addressOf, type AppContext } from "./context.ts";
+import { type AppContext, clientOf } from "./context.ts";
 
 /*
  * The cookie of a session, and the rule that keeps other pages from using it. Browsers send the cookie to every port of the
@@ -107,8 +107,7 @@ export function refuseAnotherPage(c: AppContext, hasCookie: boolean): void {
 
 /** Returns the browser that begins a session. */
 export const visitorOf = (c: AppContext) => ({
-  address: addressOf(c),
-  signal: c.req.raw.signal,
+  ...clientOf(c),
   agent: c.req.header("user-agent") ?? "",
   token: sessionTokenOf(c),
 });
