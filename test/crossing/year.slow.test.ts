@@ -11,7 +11,8 @@ import {
 } from "../../src/db/queries/retention.ts";
 import { createRollUp, pruneRollUp } from "../../src/db/queries/usage-rollup.ts";
 import { pruneOutbox } from "../../src/events/retention.ts";
-import { makeDeliveries, pruneDeliveries } from "../../src/events/webhook-rows.ts";
+import { claimDeliveries } from "../../src/events/webhook-claims.ts";
+import { makeDeliveries, pruneDeliveries, settleDelivered } from "../../src/events/webhook-rows.ts";
 import { tasker } from "../support/contracting.ts";
 import { expectCleanLedger } from "./invariants.ts";
 import { step } from "./operations.ts";
@@ -19,11 +20,16 @@ import { createWorld, openServers, type Servers, type World } from "./world.ts";
 
 /*
  * Long life in short: all operations of the crossing test, month after simulated month, with retention running. What no month adds to
- * for good stays bounded. `YEAR_MONTHS=12 YEAR_STEPS=2000` makes it longer, and `YEAR_TABLE=true` prints rows and kilobytes by month.
+ * for good stays bounded. `npm run test:year` lives a year of 10,000 contracts, and prints rows and kilobytes by month.
  */
 
 const MONTHS = Number(process.env["YEAR_MONTHS"] ?? 6);
 const STEPS = Number(process.env["YEAR_STEPS"] ?? 40);
+/** Contracts of the company that stays for the whole time. */
+const CONTRACTS = Number(process.env["YEAR_CONTRACTS"] ?? 20);
+/** Usage of each of them per month, sent in batches. */
+const MOVEMENTS = Number(process.env["YEAR_MOVEMENTS"] ?? 4);
+const PER_BATCH = 1_000;
 const DAY_MS = 86_400_000;
 const DAYS = 30;
 /** Tables that retention bounds. All others grow with accounts, contracts and configuration. */
@@ -68,6 +74,17 @@ async function retain(): Promise<void> {
   await pruneHolds(db, now, DAYS);
 }
 
+/** The company's endpoint answers again: everything that is due is delivered. */
+async function answerWebhooks(): Promise<void> {
+  const { db } = servers.api.resources;
+  const outcome = { delivered: true, responseStatus: 200, durationMs: 1, error: null };
+  for (;;) {
+    const claims = await claimDeliveries(db, { limit: 1_000, busy: [] });
+    if (claims.length === 0) return;
+    for (const claim of claims) await settleDelivered(db, claim, outcome);
+  }
+}
+
 interface Size {
   rows: number;
   kilobytes: number;
@@ -105,7 +122,44 @@ async function openOrganization(): Promise<World> {
   return world;
 }
 
-async function liveOneMonth(world: World, month: number): Promise<void> {
+/** A company with many customers, whose webhook endpoint answers at the end of a month only. */
+async function openCompany(): Promise<World> {
+  const world = await createWorld(servers);
+  await world.upload(tasker(), "1.0.0");
+  const { owner } = servers.api.callers;
+  await world.must(
+    "POST",
+    `/organizations/${world.organizationId}/webhooks`,
+    { url: "https://127.0.0.1:9/faregate" },
+    owner.key,
+  );
+  for (let n = 0; n < CONTRACTS; n += 1)
+    await world.must("POST", "/contracts", {
+      userContact: { userId: `customer-${n}`, username: `customer-${n}` },
+      billingPeriod: { autoRenew: true, renewalDays: 30 },
+      contractedServices: { tasker: "1.0.0" },
+      subscriptionPlans: { tasker: "PRO" },
+      subscriptionAddOns: {},
+    });
+  return world;
+}
+
+/** Sends one unit of usage of each customer, in batches that may be repeated. */
+async function useOnce(company: World, key: string): Promise<void> {
+  for (let first = 0; first < CONTRACTS; first += PER_BATCH) {
+    const items = Array.from({ length: Math.min(PER_BATCH, CONTRACTS - first) }, (_, i) => ({
+      userId: `customer-${first + i}`,
+      featureId: `${company.service}-board`,
+      amounts: { [company.limit]: 1 },
+      key: `${key}-${first + i}`,
+    }));
+    const { counts } = await company.must<{ counts: { counted: number; refused: number } }>("POST", "/usage", items);
+    expect(counts.counted + counts.refused).toBe(items.length);
+  }
+}
+
+async function liveOneMonth(company: World, world: World, month: number): Promise<void> {
+  const every = Math.max(1, Math.floor(STEPS / MOVEMENTS));
   const steps = fc.sample(step, { numRuns: STEPS, seed: month });
   for (const [i, { run }] of steps.entries()) {
     await run(world);
@@ -113,19 +167,23 @@ async function liveOneMonth(world: World, month: number): Promise<void> {
       await world.call("POST", `/features/${userId}/${world.service}-board`, { [world.limit]: 1 });
     // An event server is away for a day now and then; what is due is carried out by whoever asks.
     await world.pass((DAYS * DAY_MS) / STEPS, i % 13 !== 0);
+    if (i % every === 0) await useOnce(company, `${month}-${i}`);
     if (i % 10 === 0) await retain();
   }
+  await answerWebhooks();
   await retain();
 }
 
 test("no table that retention bounds grows from the third month on", async () => {
   const months: Map<string, Size>[] = [];
+  const company = await openCompany();
   for (let month = 0; month < MONTHS; month += 1) {
     const world = await openOrganization();
-    await liveOneMonth(world, month);
+    await liveOneMonth(company, world, month);
     months.push(await sizes());
     await expectCleanLedger(world);
   }
+  await expectCleanLedger(company);
   const [given] = await servers.api.database.connection.client<{ movements: number }[]>`
     select last_value::int as movements from usage_ledger_id_seq`;
   expect(given?.movements).toBeGreaterThan(MONTHS * 5);
