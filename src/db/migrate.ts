@@ -1,6 +1,6 @@
 import { commandLine } from "../core/command-line.ts";
+import { sql } from "drizzle-orm";
 import { readMigrationFiles } from "drizzle-orm/migrator";
-import { migrate as runMigrations } from "drizzle-orm/postgres-js/migrator";
 import { prepareLedger, releaseLedger } from "./ledger-migration.ts";
 import { parseDatabaseUrl } from "./postgres/address.ts";
 import { connect, type Connection, databaseError, StartupProblem } from "./postgres/connect.ts";
@@ -51,13 +51,14 @@ async function tryLock(connection: Connection): Promise<boolean> {
 }
 
 /** Retries while others hold the tables that a migration locks: it waits only briefly, because writers queue behind it. */
-async function runPrepared({ client, db }: Connection, migrationsFolder: string): Promise<void> {
+async function runPrepared(connection: Connection, migrationsFolder: string): Promise<void> {
+  const { client } = connection;
   if ((await schemaVersion(client)) >= newestMigration(migrationsFolder)) return;
   const deadline = Date.now() + BUSY_MS;
   await prepareLedger(client);
   for (;;) {
     try {
-      return await runMigrations(db, { migrationsFolder });
+      return await applyPending(connection, migrationsFolder);
     } catch (error) {
       if (databaseError(error)?.code !== "55P03" || Date.now() > deadline) {
         await releaseLedger(client).catch(() => {});
@@ -65,6 +66,23 @@ async function runPrepared({ client, db }: Connection, migrationsFolder: string)
       }
       await new Promise((resolve) => setTimeout(resolve, 1_000));
     }
+  }
+}
+
+/** Applies each pending migration in a transaction of its own, so that none holds its locks while later ones run. */
+async function applyPending({ client, db }: Connection, migrationsFolder: string): Promise<void> {
+  const applied = await schemaVersion(client);
+  await db.execute(sql`create schema if not exists drizzle`);
+  await db.execute(sql`create table if not exists drizzle.__drizzle_migrations (
+    id serial primary key, hash text not null, created_at bigint)`);
+  for (const { sql: statements, hash, folderMillis } of readMigrationFiles({ migrationsFolder })) {
+    if (folderMillis <= applied) continue;
+    await db.transaction(async (tx) => {
+      for (const statement of statements) await tx.execute(sql.raw(statement));
+      await tx.execute(
+        sql`insert into drizzle.__drizzle_migrations (hash, created_at) values (${hash}, ${folderMillis})`,
+      );
+    });
   }
 }
 

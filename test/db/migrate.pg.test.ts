@@ -1,3 +1,6 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { connect, StartupProblem } from "../../src/db/postgres/connect.ts";
 import { migrate, requireMigrated } from "../../src/db/migrate.ts";
@@ -37,6 +40,39 @@ it("a server is refused a schema that lacks its newest migration, and takes one 
   await expect(requireMigrated(url, MIGRATIONS)).rejects.toThrow(StartupProblem);
   await connection.close();
   await requireMigrated("postgres://ada:sesame@127.0.0.1:1/rates", MIGRATIONS);
+});
+
+it("a migration that fails leaves the ones before it applied, and the next start goes on with it", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "faregate-migrations-"));
+  const own = `${name}_each`;
+  await onServer(server(), `create database ${own}`);
+  const url = withDatabase(server(), own);
+  const write = (second: string) => {
+    mkdirSync(join(folder, "meta"), { recursive: true });
+    const tags = ["0000_first", "0001_second"];
+    const entries = tags.map((tag, idx) => ({ idx, version: "7", when: idx + 1, tag, breakpoints: true }));
+    writeFileSync(join(folder, "meta/_journal.json"), JSON.stringify({ version: "7", dialect: "postgresql", entries }));
+    writeFileSync(join(folder, "0000_first.sql"), "create table first ();");
+    writeFileSync(join(folder, "0001_second.sql"), second);
+  };
+  try {
+    write("create table half ();--> statement-breakpoint\nselect 1 / 0;");
+    await expect(migrate(url, folder)).rejects.toThrow("select 1 / 0");
+    const connection = connect(url, { maxConnections: 1 });
+    const tables = async () => {
+      const rows = await connection.client<{ name: string }[]>`
+        select tablename as name from pg_tables where schemaname = 'public' order by 1`;
+      return rows.map((row) => row.name);
+    };
+    expect(await tables()).toEqual(["first"]);
+    write("create table second ();");
+    await migrate(url, folder);
+    expect(await tables()).toEqual(["first", "second"]);
+    await connection.close();
+  } finally {
+    await onServer(server(), `drop database if exists ${own} with (force)`);
+    rmSync(folder, { recursive: true });
+  }
 });
 
 describe("what keeps it from migrating is one sentence without the password", () => {
