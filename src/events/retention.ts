@@ -11,6 +11,8 @@ import {
   pruneDenials,
   pruneHolds,
   pruneIdempotencyKeys,
+  pruneProofs,
+  pruneSessions,
   pruneUsageKeys,
 } from "../db/queries/retention.ts";
 import { outbox, webhookCursor } from "../db/schema.ts";
@@ -65,7 +67,14 @@ export async function pruneOutbox(db: Database, now: Date, retention: Retention)
   }
 }
 
-async function prune(db: Database, days: { events: number; audit: number; ledger: number }): Promise<void> {
+interface Kept {
+  db: Database;
+  days: { events: number; audit: number; ledger: number };
+  /** Bounds of sessions that still admit. */
+  sessions: () => { createdAfter: Date; usedAfter: Date };
+}
+
+async function prune({ db, days, sessions }: Kept): Promise<void> {
   const now = new Date();
   await makePartitions(db, now);
   await pruneOutbox(db, now, { days: days.events });
@@ -75,6 +84,8 @@ async function prune(db: Database, days: { events: number; audit: number; ledger
   await pruneBillingMessages(db, now);
   await pruneDenials(db, now);
   await pruneRates(db, now);
+  await pruneSessions(db, sessions());
+  await pruneProofs(db, now);
   await pruneAuditLog(db, now, days.audit);
   await compactLedger(db, now, days.ledger);
   await pruneRollUp(db);
@@ -82,11 +93,7 @@ async function prune(db: Database, days: { events: number; audit: number; ledger
 }
 
 /** Makes partitions of the ledger, and prunes all growing tables every minute. Returns a function that stops it. */
-export function startRetention(options: {
-  db: Database;
-  days: { events: number; audit: number; ledger: number };
-  onError: (error: unknown) => void;
-}): () => Promise<void> {
+export function startRetention(options: Kept & { onError: (error: unknown) => void }): () => Promise<void> {
   let running: Promise<unknown> | undefined;
   const run = (work: Promise<unknown>) => {
     running = work.catch(options.onError).finally(() => (running = undefined));
@@ -94,7 +101,7 @@ export function startRetention(options: {
   run(makePartitions(options.db, new Date()));
   // A compaction of a large partition may take longer than the interval.
   const timer = setInterval(() => {
-    if (running === undefined) run(prune(options.db, options.days));
+    if (running === undefined) run(prune(options));
   }, EVERY_MS);
   return async () => {
     clearInterval(timer);

@@ -3,10 +3,7 @@ import type { Resources } from "./context.ts";
 const IDLE_SECONDS = 12 * 3600;
 const LIFETIME_SECONDS = 30 * 86_400;
 
-/**
- * Returns the moments before which a session of now must not have begun or been used last, and the age of a last use that
- * has to be written down at once.
- */
+/** Returns the moments after which a session that admits now began and was used last. */
 export function sessionBounds({ now, settings }: Pick<Resources, "now" | "settings">) {
   const at = now().getTime();
   const idleMs = (settings.sessionIdleSeconds ?? IDLE_SECONDS) * 1000;

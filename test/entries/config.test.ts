@@ -25,6 +25,8 @@ it("an empty environment has the documented defaults", () => {
     JWT_EXPIRATION: 3600,
     TOKEN_SIGNATURE: "HS256",
     ALLOW_PUBLIC_SIGNUP: true,
+    SESSION_IDLE: 43_200,
+    SESSION_LIFETIME: 2_592_000,
     EVENTS_ONLY: false,
     MIGRATE: true,
     DRAIN_DELAY: 0,

@@ -93,6 +93,25 @@ export function pruneIdempotencyKeys(db: Database, now: Date): Promise<number> {
   });
 }
 
+/** Deletes sessions that began or were used last before these moments. Returns the number deleted. */
+export function pruneSessions(db: Database, bounds: { createdAfter: Date; usedAfter: Date }): Promise<number> {
+  return untilDone(async () => {
+    const gone = await db.execute(sql`
+      delete from sessions where id in (
+        select id from sessions
+        where created_at <= ${bounds.createdAfter.toISOString()}::timestamptz
+          or last_used_at <= ${bounds.usedAfter.toISOString()}::timestamptz
+        limit ${BATCH}::integer for update skip locked
+      ) returning 1`);
+    return gone.length;
+  });
+}
+
+/** Deletes proofs that would be refused for their age anyway. */
+export async function pruneProofs(db: Database, now: Date): Promise<void> {
+  await db.execute(sql`delete from used_proofs where expires_at < ${before(now, 0)}::timestamptz`);
+}
+
 /** Deletes holds that ended more than `days` ago. Returns the number deleted. */
 export function pruneHolds(db: Database, now: Date, days: number): Promise<number> {
   return untilDone(() => deleteEndedHolds(db, new Date(before(now, days)), BATCH));

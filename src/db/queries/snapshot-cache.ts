@@ -235,7 +235,7 @@ function createCacheStore(changes: Invalidations | undefined) {
     if (change.of === "contract") snapshots.delete(change.contractId);
     if (change.of === "contracts" || change.of === "everything") snapshots.clear();
     const { of } = change;
-    // A change of a user counts as one of keys, and a session carries the name and role of its user.
+    // A change of a user is announced as one of keys. Cached sessions contain the name and role of their user.
     if (of === "sessions" || of === "keys" || of === "everything")
       for (const each of keyMaps) if (of !== "sessions" || each.of === of) each.map.clear();
   });

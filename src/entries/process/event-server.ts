@@ -12,6 +12,7 @@ import { startRollUp } from "../../events/roll-up.ts";
 import { startWebhooks } from "../../events/webhooks.ts";
 import { identifyCaller } from "../../operations/access.ts";
 import { contextOf, type Resources } from "../../operations/context.ts";
+import { sessionBounds } from "../../operations/session-bounds.ts";
 import { openApiKey } from "../../operations/credentials.ts";
 import { Failure } from "../../operations/errors.ts";
 import {
@@ -104,6 +105,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
       audit: config.AUDIT_RETENTION_DAYS,
       ledger: config.LEDGER_RETENTION_DAYS,
     },
+    sessions: () => sessionBounds(resources),
     onError: (error) => log("warn", "what is old could not be removed yet", error),
   });
   const stopRollUp = startRollUp({
