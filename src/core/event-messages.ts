@@ -150,6 +150,10 @@ export type PrivateEvent =
       details: BlockDetails & { state: Exclude<StoredBlockState, "open">; used: number; remaining: number };
     }
   | {
+      code: "MEMBER_ADDED" | "MEMBER_REMOVED";
+      details: { contractId: string; userId: string; memberId: string; name: string | null };
+    }
+  | {
       code: "CONTRACT_UPDATED";
       /** `changed` lists the properties that differ, in the order of {@link ContractFacts}. */
       details: {
@@ -202,6 +206,8 @@ export const EVENT_CODES = [
   "TRIAL_ENDED",
   "BLOCK_GRANTED",
   "BLOCK_ENDED",
+  "MEMBER_ADDED",
+  "MEMBER_REMOVED",
 ] as const satisfies readonly RecordedEvent["code"][];
 
 const publicCodes: ReadonlySet<string> = new Set(PUBLIC_EVENT_CODES);

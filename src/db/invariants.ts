@@ -137,12 +137,25 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
         or (b.settled_at is null and b.period_left <> b.amount - coalesce(d.of_periods, 0))`,
   },
   {
-    rule: "each block and draw is of a contract, and of its organization",
+    rule: "each contract has as many members as it counts, and each of its balances of seats is their number",
+    violations: `
+      select c.id as contract_id, '' as service_id, '' as limit_name, c.member_count as consumed, coalesce(m.members, 0) as moved
+      from contracts c
+      left join (select contract_id, count(*) as members from contract_members group by contract_id) m on m.contract_id = c.id
+      where c.member_count <> coalesce(m.members, 0)
+      union all
+      select u.contract_id, u.service_id, u.limit_name, u.consumed, c.member_count
+      from usage_levels u join contracts c on c.id = u.contract_id
+      where u.counts_members and u.consumed <> c.member_count`,
+  },
+  {
+    rule: "each block, draw and member is of a contract, and of its organization",
     violations: `
       select r.contract_id, '' as service_id, '' as limit_name, c.organization_id as consumed, r.organization_id as moved
       from (
         select contract_id, organization_id from contract_blocks
         union all select contract_id, organization_id from block_draws
+        union all select contract_id, organization_id from contract_members
       ) r left join contracts c on c.id = r.contract_id
       where r.organization_id is distinct from c.organization_id`,
   },

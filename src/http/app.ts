@@ -23,6 +23,7 @@ import { featureRoutes } from "./routes/features.ts";
 import { ofrepFailure, ofrepRoutes } from "./routes/ofrep.ts";
 import { gateRoutes } from "./routes/gate.ts";
 import { invitationRoutes, organizationInvitationRoutes } from "./routes/invitations.ts";
+import { contractMemberRoutes } from "./routes/members.ts";
 import { contractBlockRoutes, organizationBlockRoutes } from "./routes/blocks.ts";
 import { contractHoldRoutes, holdRoutes } from "./routes/holds.ts";
 import { featureLeaseRoutes, leaseRoutes } from "./routes/leases.ts";
@@ -200,6 +201,7 @@ export function createApp(options: {
   mountTwice("/contracts", contractScheduledRoutes);
   mountTwice("/contracts", contractHoldRoutes);
   mountTwice("/contracts", contractBlockRoutes);
+  mountTwice("/contracts", contractMemberRoutes);
   mount(`${IN_ORGANIZATION}/blocks`, organizationBlockRoutes);
   mount("/holds", holdRoutes);
   mountTwice("/scheduled", scheduledRoutes);

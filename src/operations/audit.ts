@@ -38,6 +38,7 @@ export const AUDIT_ACTIONS = [
   "contract.contact",
   "contract.billing",
   "contract.usage",
+  "contract.members",
   "contract.delete",
   "override.set",
   "override.remove",

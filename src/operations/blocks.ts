@@ -19,12 +19,12 @@ import { serviceKey } from "../db/queries/pricings.ts";
 import { sameLevel } from "../db/queries/usage.ts";
 import { audit } from "./audit.ts";
 import { clampPageSize, type Context, newId, transaction } from "./context.ts";
-import { type ContractAddress, contractNotFound, findContract } from "./contract-address.ts";
+import { type ContractAddress, contractNotFound } from "./contract-address.ts";
 import { BlockBook } from "./due-blocks.ts";
 import { applyDueChangesOf } from "./due-changes.ts";
-import { applyDueOf } from "./due-holds.ts";
 import { Failure } from "./errors.ts";
 import { evaluationIfAny, evaluationWithoutBlocks, grantedLimit } from "./evaluations.ts";
+import { type LockedContract, lockCurrent } from "./locked-contract.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
 /*
@@ -68,23 +68,6 @@ export interface BlockView {
   readonly createdAt: Date;
   readonly endedAt: Date | null;
   readonly actor: Actor;
-}
-
-/** A contract with its lock, and its blocks as they are now. */
-interface Locked {
-  contract: ContractSnapshot;
-  organizationId: string;
-  userId: string;
-  now: Date;
-}
-
-/** Locks the contract, and writes what is due of it. */
-async function lockCurrent(ctx: Context, address: ContractAddress): Promise<Locked> {
-  const { organizationId, userId } = await findContract(ctx, address, "change");
-  const found = await loadSnapshot(ctx.db, organizationId, userId);
-  if (found === undefined) throw contractNotFound(userId);
-  const now = ctx.resources.now();
-  return { contract: await applyDueOf(ctx, found, { organizationId, userId }, now), organizationId, userId, now };
 }
 
 /**
@@ -154,7 +137,7 @@ export async function giveBlock(
   });
 }
 
-async function reloaded(ctx: Context, { organizationId, userId }: Locked): Promise<ContractSnapshot> {
+async function reloaded(ctx: Context, { organizationId, userId }: LockedContract): Promise<ContractSnapshot> {
   const contract = await loadSnapshot(ctx.db, organizationId, userId);
   if (contract === undefined) throw contractNotFound(userId);
   return contract;
@@ -179,7 +162,7 @@ async function requireLimit(ctx: Context, { services }: ContractSnapshot, { serv
   return contracted.serviceId;
 }
 
-async function requireRoom(ctx: Context, { contract, organizationId, userId, now }: Locked): Promise<void> {
+async function requireRoom(ctx: Context, { contract, organizationId, userId, now }: LockedContract): Promise<void> {
   const open = contract.blocks.filter(({ drawn }) => drawn === null);
   if (open.length < MAX_BLOCKS) return;
   const book = await BlockBook.open(ctx, contract, { organizationId, userId });
@@ -218,7 +201,7 @@ export async function revokeBlock(ctx: Context, { id, ...address }: ContractAddr
   });
 }
 
-async function viewOne(ctx: Context, locked: Locked, block: BlockRow): Promise<BlockView> {
+async function viewOne(ctx: Context, locked: LockedContract, block: BlockRow): Promise<BlockView> {
   const { contract, organizationId, userId, now } = locked;
   const service = contract.services.find(({ serviceId }) => serviceId === block.serviceId)?.key ?? null;
   const drawn = await drawnOf(ctx, contract, { organizationId, userId }, now);
@@ -312,7 +295,7 @@ export async function listContractBlocks(ctx: Context, query: ContractAddress & 
   return pageBlocks(ctx, { contractId: contract.contractId }, query);
 }
 
-async function writeDue(ctx: Context, address: ContractAddress): Promise<Locked> {
+async function writeDue(ctx: Context, address: ContractAddress): Promise<LockedContract> {
   await applyDueChangesOf(ctx, address);
   return transaction(ctx, (ctx) => lockCurrent(ctx, address));
 }
@@ -432,7 +415,7 @@ export async function showBalances(ctx: Context, address: ContractAddress): Prom
 }
 
 /** Returns the open blocks of a contract in the order in which they are drawn. */
-async function openBlocks(ctx: Context, { contract, organizationId, userId, now }: Locked) {
+async function openBlocks(ctx: Context, { contract, organizationId, userId, now }: LockedContract) {
   if (contract.blocks.length === 0) return [];
   return (await BlockBook.open(ctx, contract, { organizationId, userId })).openNow(contract.levels, now);
 }

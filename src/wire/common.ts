@@ -63,6 +63,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   provider: { description: "`stripe` or `standard`", example: "stripe" },
   connectionId: { description: "Id of the connection to a payment provider", example: EXAMPLE.connectionId },
   messageId: { description: "The provider's id of the message", example: "evt_1" },
+  memberId: { description: "Your own id of the person who uses the contract", example: "grace" },
   blockId: { description: "Id of the block", example: EXAMPLE.blockId },
   invitationId: { description: "Id of the invitation", example: EXAMPLE.invitationId },
   linkToken: { description: "The last part of the link", example: EXAMPLE.linkToken },

@@ -329,6 +329,7 @@ export const contractOperations: readonly Operation[] = [
         .enum(["active", "renewing", "ending", "expired"])
         .optional()
         .describe("State in the billing period; `ending`: within a week"),
+      member: z.string().optional().describe("Only contracts that have this member"),
       trial: z.literal("true").optional().describe("Only contracts in a trial"),
       near: z.number().gt(0).max(1).optional().describe("Share of a limit that was consumed at least"),
     }),

@@ -10,6 +10,7 @@ import { blockOperations, organizationBlockOperations } from "./blocks.ts";
 import { contractHoldOperations, holdOperations } from "./holds.ts";
 import { leaseOperations } from "./leases.ts";
 import { localEvaluationOperations } from "./local-evaluation.ts";
+import { memberOperations } from "./members.ts";
 import { offerOperations, publicOfferOperations, unlockOperations } from "./offers.ts";
 import { ofrepOperations } from "./ofrep.ts";
 import { invitationOperations } from "./invitations.ts";
@@ -63,6 +64,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...blockOperations,
   ...blockOperations.map(insideOrganization),
   ...organizationBlockOperations,
+  ...memberOperations,
+  ...memberOperations.map(insideOrganization),
   ...scheduledOperations,
   ...scheduledOperations.map(insideOrganization),
   ...serviceScheduledOperations,

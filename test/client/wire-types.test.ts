@@ -6,6 +6,7 @@ import type * as results from "../../src/client/back/feature-result.ts";
 import type * as features from "../../src/client/back/features.ts";
 import type * as holds from "../../src/client/back/holds.ts";
 import type * as leases from "../../src/client/back/leases.ts";
+import type * as members from "../../src/client/back/members.ts";
 import type * as overrides from "../../src/client/back/overrides.ts";
 import type * as subscriptions from "../../src/client/back/subscription.ts";
 import type * as services from "../../src/client/back/services.ts";
@@ -15,6 +16,7 @@ import type * as contractsOnWire from "../../src/wire/contracts.ts";
 import type * as featuresOnWire from "../../src/wire/features.ts";
 import type * as holdsOnWire from "../../src/wire/holds.ts";
 import type * as leasesOnWire from "../../src/wire/leases.ts";
+import type * as membersOnWire from "../../src/wire/members.ts";
 import type * as offersOnWire from "../../src/wire/offers.ts";
 import type * as overridesOnWire from "../../src/wire/overrides.ts";
 import type * as filesOnWire from "../../src/wire/version-files.ts";
@@ -38,6 +40,9 @@ test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof overridesOnWire.override>>>().toExtend<Json<overrides.Override>>();
   expectTypeOf<Json<z.output<typeof blocksOnWire.block>>>().toExtend<Json<blocks.Block>>();
   expectTypeOf<Json<z.output<typeof blocksOnWire.balances>>>().toExtend<Json<readonly blocks.Balance[]>>();
+  expectTypeOf<Json<z.output<typeof membersOnWire.member>>>().toExtend<Json<members.Member>>();
+  expectTypeOf<Json<z.output<typeof membersOnWire.memberPage>>>().toExtend<Json<members.MemberPage>>();
+  expectTypeOf<Json<z.output<typeof membersOnWire.memberCounts>>>().toExtend<Json<members.MemberCounts>>();
   expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<features.AsOfContract>>();
   expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<results.FeatureResult>>();
   expectTypeOf<Json<z.output<typeof servicesOnWire.service>>>().toExtend<Json<services.Service>>();
@@ -53,6 +58,9 @@ test("the wire accepts the bodies of the client", () => {
   >();
   expectTypeOf<Json<Omit<blocks.NewBlock, "from" | "expiresAt">>>().toExtend<
     Omit<Json<z.input<typeof blocksOnWire.newBlock>>, "from" | "expiresAt">
+  >();
+  expectTypeOf<{ readonly data: readonly Json<members.NewMember>[] }>().toExtend<
+    Json<z.input<typeof membersOnWire.memberList>>
   >();
   expectTypeOf<Json<Omit<leases.NewLease, "server">>>().toExtend<Json<z.input<typeof leasesOnWire.leaseRequest>>>();
   expectTypeOf<Json<leases.LeaseReport>>().toExtend<Json<z.input<typeof leasesOnWire.leaseReport>>>();

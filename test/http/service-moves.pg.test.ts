@@ -86,6 +86,7 @@ async function fill(): Promise<void> {
       value: 50,
       reason: "Launch week",
     });
+    await call("PUT", `/contracts/${user}/members`, { data: [{ id: "grace" }] });
     await call("POST", `/contracts/${user}/scheduled`, { at: "2026-01-01", ...BOTH });
   }
   const rollUp = createRollUp(api.resources.db);
@@ -110,6 +111,7 @@ async function tablesOf(organizationId: string): Promise<string[]> {
 
 const MOVED = [
   "contract_history",
+  "contract_members",
   "contract_overrides",
   "contract_services",
   "contract_states",

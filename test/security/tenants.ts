@@ -19,6 +19,7 @@ export interface Tenant {
   blockId: string;
   /** Id of a session of the owner. */
   sessionId: string;
+  memberId: string;
   /** Id of a scheduled change of the service. */
   serviceScheduledId: string;
   groupId: string;
@@ -96,6 +97,7 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       leaseId: ABSENT,
       blockId: ABSENT,
       sessionId: ABSENT,
+      memberId: "nobody",
       serviceScheduledId: ABSENT,
       webhookId: ABSENT,
       deliveryId: "999999",
@@ -183,6 +185,9 @@ async function fillTenant(
     body: { service: name, limit, amount: 5, reason: `Given by ${name}` },
   });
   if (block.status !== 201) throw new Error(JSON.stringify(block.body));
+  const memberId = `member-of-${userId}`;
+  const member = await api.call("PUT", `/contracts/${userId}/members/${memberId}`, { key, body: {} });
+  if (member.status !== 201) throw new Error(JSON.stringify(member.body));
   // An end that fell due during the tests would change rows in the name of any caller.
   const { client } = api.database.connection;
   await client`update holds set until = until + interval '23 hours' where id = ${leased.body.lease.id}`;
@@ -232,6 +237,7 @@ async function fillTenant(
     leaseId: leased.body.lease.id,
     blockId: block.body.id,
     sessionId: begun.body[0]?.id ?? "",
+    memberId,
     serviceScheduledId: dated.body.id,
     groupId,
     username: given.username,
@@ -314,6 +320,8 @@ const SAMPLES: Record<string, Build> = {
   "POST /contracts/{userId}/blocks": ({ serviceName: service }) => ({
     body: { service, limit: OVERRIDDEN.name, amount: 5, reason: "Agreed with support" },
   }),
+  "PUT /contracts/{userId}/members": () => ({ body: { data: [{ id: "grace" }] } }),
+  "PUT /contracts/{userId}/members/{memberId}": () => ({ body: { name: "Grace" } }),
   // Each tenant's contract has a pending change, so a 409 shows that the call is allowed.
   "POST /contracts/{userId}/scheduled": (target) => ({ body: { at: "2030-01-01", ...subscription(target) } }),
   "PUT /contracts/{userId}/billingPeriod": () => ({ body: { autoRenew: true, renewalDays: 5 } }),
@@ -400,6 +408,7 @@ const TABLES = [
   "contract_overrides",
   "contract_blocks",
   "block_draws",
+  "contract_members",
   "scheduled_changes",
   "scheduled_subscriptions",
   "given_trials",

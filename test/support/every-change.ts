@@ -284,6 +284,18 @@ export async function changeServices(
       after: expect.objectContaining({ state: "revoked" }),
     },
   });
+  await step("PUT /contracts/:userId/members", ["contract.members"], {
+    body: { data: [{ id: "grace" }] },
+    entry: { target: "ada", before: { members: 0 }, after: { members: 1, added: 1, removed: 0, changed: 0 } },
+  });
+  ids["memberId"] = "alan";
+  await step("PUT /contracts/:userId/members/:memberId", ["contract.members"], {
+    body: { name: "Alan" },
+    entry: { target: "ada", before: null, after: expect.objectContaining({ id: "alan", name: "Alan" }) },
+  });
+  await step("DELETE /contracts/:userId/members/:memberId", ["contract.members"], {
+    entry: { target: "ada", before: expect.objectContaining({ id: "alan" }), after: null },
+  });
   const basic = {
     contractedServices: { tasker: "1.0.0" },
     subscriptionPlans: { tasker: "BASIC" },

@@ -144,6 +144,7 @@ export const audit = {
     "contract.contact": "Contact changed",
     "contract.billing": "Billing period changed",
     "contract.usage": "Usage changed",
+    "contract.members": "Team changed",
     "contract.delete": "Contract deleted",
     "override.set": "Override set",
     "override.remove": "Override removed",

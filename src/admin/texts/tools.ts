@@ -113,6 +113,8 @@ export const events = {
     TRIAL_ENDED: "Trial ended",
     BLOCK_GRANTED: "Credits given",
     BLOCK_ENDED: "Credits ended",
+    MEMBER_ADDED: "Team member added",
+    MEMBER_REMOVED: "Team member removed",
   } as Readonly<Record<string, string>>,
   details: "Details",
   when: "When",

@@ -85,6 +85,8 @@ export type ContractQuery = Optional<{
   lastName: string;
   email: string;
   groupId: string;
+  /** Id of a member that the contracts have. */
+  member: string;
   sort: "username" | "firstName" | "lastName" | "email";
   order: "asc" | "desc";
   /** Contracts with any of these services, or any of their versions, plans or add-ons. */

@@ -12,6 +12,7 @@ import {
   type UserContact,
 } from "./contract.ts";
 import { type Balance, Blocks, isBalance } from "./blocks.ts";
+import { Members } from "./members.ts";
 import { type Hold, type HoldQuery, isHoldPage } from "./holds.ts";
 import {
   elementPath,
@@ -52,11 +53,14 @@ const LARGEST_PAGE = 100;
 export class Contracts {
   /** Amounts beyond the plan. */
   readonly blocks: Blocks;
+  /** People who use a contract. */
+  readonly members: Members;
   private readonly transport: Transport;
   private readonly fallbackCache: FallbackCache;
 
   constructor(transport: Transport, fallbackCache: FallbackCache) {
     this.blocks = new Blocks(transport, fallbackCache);
+    this.members = new Members(transport, fallbackCache);
     this.transport = transport;
     this.fallbackCache = fallbackCache;
   }

@@ -109,6 +109,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   // Cancelling and revoking are managing: the row stays.
   ...insideOrganization("/organizations/*/contracts/*/blocks", ["POST"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/blocks/*", ["DELETE"], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/contracts/*/members", ["PUT"], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/contracts/*/members/*", ["PUT", "DELETE"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/scheduled", ["POST"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/scheduled/*", ["DELETE"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/scheduled", [], USER_KEYS, []),
@@ -170,6 +172,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/contracts/*/scheduled/*", methods: ["DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/*/blocks", methods: ["POST"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/*/blocks/*", methods: ["DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
+  { pattern: "/contracts/*/members/*", methods: ["DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/**", methods: ["GET", "PUT", "PATCH"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/**", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
 

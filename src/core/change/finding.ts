@@ -22,6 +22,7 @@ export const LINT_CODES = {
   "idle-add-on": "warning",
   "idle-rate": "warning",
   "idle-rollover": "warning",
+  "idle-seats": "warning",
   "ignored-name": "warning",
   "negative-limit": "warning",
   "unread-key": "warning",

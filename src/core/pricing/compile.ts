@@ -3,6 +3,7 @@ import type { Closure } from "./language/closures.ts";
 import { explainRefusal, parseExpression } from "./language/expression.ts";
 import type { Expression, ExpressionTree, Reference } from "./language/expression.ts";
 import type { AddOn, Feature, FeatureValue, LimitValue, Period, Plan, Pricing, UsageLimit } from "./model.ts";
+import { seatsOf } from "./seats.ts";
 import { finish } from "../steps.ts";
 import type { Steps } from "../steps.ts";
 import type { Value } from "./language/syntax-tree.ts";
@@ -216,8 +217,9 @@ function exactly<Item extends { readonly name: string }>(
  * Returns the limits whose consumption contracts count: those with a period and trackable ones, in the order of the
  * file. `period` is set only for RENEWABLE limits; the others never reset. Source: contracts.md §2.1.
  */
-export function trackedLimits(pricing: CompiledPricing): readonly { name: string; period?: Period }[] {
-  return pricing.pricing.usageLimits
-    .filter((limit) => limit.period !== undefined || limit.trackable)
+export function trackedLimits({ pricing }: CompiledPricing): readonly { name: string; period?: Period }[] {
+  const seats = seatsOf(pricing);
+  return pricing.usageLimits
+    .filter((limit) => limit.period !== undefined || limit.trackable || limit.name === seats)
     .map(({ name, type, period }) => (type === "RENEWABLE" && period !== undefined ? { name, period } : { name }));
 }

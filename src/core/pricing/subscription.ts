@@ -2,6 +2,7 @@ import { isMultipleOf, wholeStepOf } from "../exact.ts";
 import { findAddOn, findPlan, trackedLimits } from "./compile.ts";
 import type { CompiledPricing } from "./compile.ts";
 import { emptyRecord, UNLIMITED } from "./model.ts";
+import { seatsOf } from "./seats.ts";
 import type { AddOn, FeatureValue, LimitValue, Period, SubscriptionConstraints } from "./model.ts";
 
 /** Requested subscription to one service. Names are case-insensitive. */
@@ -208,6 +209,8 @@ export interface GrantedLimit {
   readonly period?: Period;
   /** Null if consumption cannot approach the limit: it is unlimited, a boolean, or not granted. */
   readonly value: number | null;
+  /** The limit's balance is the number of the contract's members. */
+  readonly countsMembers?: true;
 }
 
 /** Returns the tracked limits, in the order of the file, with the values that a plan and add-ons grant. */
@@ -216,7 +219,12 @@ export function grantedLimits(
   { plan, addOns }: { plan: string | null; addOns: Readonly<Record<string, number>> | null },
 ): GrantedLimit[] {
   const { usageLimits } = grant(pricing, plan ?? undefined, addOns ?? {});
-  return trackedLimits(pricing).map((limit) => ({ ...limit, value: finiteLimit(usageLimits.get(limit.name)) }));
+  const seats = seatsOf(pricing.pricing);
+  return trackedLimits(pricing).map((limit) => ({
+    ...limit,
+    value: finiteLimit(usageLimits.get(limit.name)),
+    ...(limit.name === seats ? { countsMembers: true } : {}),
+  }));
 }
 
 /** Returns a limit that consumption can approach; null for any other value. */

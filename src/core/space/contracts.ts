@@ -18,6 +18,7 @@ export interface PlannedLevel {
   period: Period | null;
   /** Limit that the subscription grants; null if consumption cannot approach it. */
   limitValue: number | null;
+  countsMembers: boolean;
 }
 
 export interface PlannedHistory {
@@ -251,8 +252,11 @@ export class ContractPlanner {
         stored.delete(place);
         const subject: Subject = { kind: "level", id, name: levelName(limit.name, key, name) };
         const values = this.levelOf(level, limit.period, subject);
-        const { name: limitName, period = null, value: limitValue } = limit;
-        return { serviceId: service.id, limitName, position, period, limitValue, ...values };
+        const { name: limitName, period = null, value: limitValue, countsMembers = false } = limit;
+        const planned = { serviceId: service.id, limitName, position, period, limitValue, countsMembers, ...values };
+        if (!countsMembers || values.consumed === 0) return planned;
+        this.findings.change("level-invalid", subject, `${values.consumed} becomes 0: SPACE has no members to count`);
+        return { ...planned, consumed: 0 };
       }),
     );
     for (const place of stored.keys()) {

@@ -35,7 +35,7 @@ function limitsParameter(groups: readonly Pick<LevelGroup, "next">[], now: Date)
   const services = groups.flatMap(({ next }, number) => next.map((service) => ({ ...service, number })));
   return JSON.stringify(
     services.flatMap(({ number, serviceId, tracked }) =>
-      tracked.map(({ name, period, value }, position) => ({
+      tracked.map(({ name, period, value, countsMembers = false }, position) => ({
         number,
         service_id: serviceId,
         limit_name: name,
@@ -45,13 +45,14 @@ function limitsParameter(groups: readonly Pick<LevelGroup, "next">[], now: Date)
         period_value: period?.value ?? null,
         period_unit: period?.unit ?? null,
         limit_value: value ?? "Infinity",
+        counts_members: countsMembers,
       })),
     ),
   );
 }
 
 const LIMIT_COLUMNS = sql.raw(
-  "number integer, service_id text, limit_name text, position integer, anchor timestamptz, reset_at timestamptz, period_value numeric, period_unit text, limit_value numeric",
+  "number integer, service_id text, limit_name text, position integer, anchor timestamptz, reset_at timestamptz, period_value numeric, period_unit text, limit_value numeric, counts_members boolean",
 );
 
 /** SQL table of contract ids with the numbers of their groups. */
@@ -87,9 +88,9 @@ export async function putLevels(tx: Database, groups: readonly LevelGroup[], now
   await tx.execute(sql`
     insert into usage_levels
       (contract_id, organization_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit,
-      limit_value, used_tenths, running_since)
+      limit_value, counts_members, used_tenths, running_since)
     select c.id, contracts.organization_id, l.service_id, l.limit_name, l.position, 0, l.anchor, l.reset_at, l.period_value, l.period_unit,
-      l.limit_value, 0, ${now.toISOString()}::timestamptz
+      l.limit_value, l.counts_members, 0, ${now.toISOString()}::timestamptz
     from ${numberedContracts(groups)} as c (id, number)
     join json_to_recordset(${limitsParameter(groups, now)}::json) as l (${LIMIT_COLUMNS}) using (number)
     join contracts on contracts.id = c.id
@@ -104,7 +105,8 @@ export async function putLevels(tx: Database, groups: readonly LevelGroup[], now
       reset_at = case when excluded.reset_at is null then null else coalesce(usage_levels.reset_at, excluded.reset_at) end,
       period_value = excluded.period_value,
       period_unit = excluded.period_unit,
-      limit_value = excluded.limit_value
+      limit_value = excluded.limit_value,
+      counts_members = excluded.counts_members
   `);
 }
 
@@ -137,7 +139,8 @@ export async function findChangingLevels(
       from unnest(${textArray(input.contractIds)}) as c (id)
       left join usage_levels u on u.contract_id = c.id and u.service_id = ${serviceId}
       left join json_to_recordset(${limitsParameter([{ next }], now)}::json) as l (${LIMIT_COLUMNS})
-        on l.limit_name = u.limit_name and l.position = u.position and (l.reset_at is null) = (u.reset_at is null)
+        on l.limit_name = u.limit_name and l.position = u.position and l.counts_members = u.counts_members
+          and (l.reset_at is null) = (u.reset_at is null)
           and l.period_value is not distinct from u.period_value and l.period_unit is not distinct from u.period_unit
       group by c.id
     ) compared where is_due or is_changing

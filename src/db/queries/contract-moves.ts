@@ -10,6 +10,7 @@ import {
   putLimits,
   recordServiceRemoval,
 } from "./contract-levels.ts";
+import { countSeats } from "./contract-members.ts";
 import { followLevels } from "./holds.ts";
 
 /** Contracts that move to the same plan and add-ons of a service. */
@@ -109,5 +110,6 @@ export async function moveToVersion(
     ofGroups((id) => !isChanging.has(id)),
     now,
   );
+  await countSeats(tx, { contractIds: changing, now, operationId });
   await followLevels(tx, { contractIds: changing, now });
 }

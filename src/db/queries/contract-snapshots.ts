@@ -54,6 +54,8 @@ export interface ContractSnapshot {
   renewalUnit: RenewalUnit | null;
   /** Moment of the pending scheduled change; null without one. */
   changeAt: Date | null;
+  /** Number of the contract's members. */
+  memberCount: number;
   services: SnapshotService[];
   /** Ordered by position and service; see {@link versionTag}. */
   levels: SeenLevel[];
@@ -91,6 +93,7 @@ interface SnapshotRow extends Record<string, unknown> {
   renewal_value: number | null;
   renewal_unit: RenewalUnit | null;
   change_at: string | null;
+  member_count: number;
   services: SnapshotService[] | null;
   levels: LevelJson[] | null;
   overrides: OverrideJson[] | null;
@@ -119,7 +122,7 @@ export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
 const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
   select c.organization_id, c.user_id, c.id, c.version, c.start_date, c.end_date, c.auto_renew, c.renewal_days,
     c.renewal_value, c.renewal_unit,
-    c.change_at,
+    c.change_at, c.member_count,
     ${SERVICES_JSON} as services,
     (select json_agg(json_build_object(
         'serviceId', u.service_id, 'limitName', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at,
@@ -166,6 +169,7 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
     renewalValue: row.renewal_value,
     renewalUnit: row.renewal_unit,
     changeAt: dateOf(row.change_at),
+    memberCount: row.member_count,
     services: row.services ?? [],
     thresholds: row.thresholds ?? DEFAULT_THRESHOLDS,
     levels: (row.levels ?? []).map(({ holds, ...level }) => ({

@@ -4,6 +4,7 @@ import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
 import { dropLevels, putLevels, recordServiceRemoval, type SubscribedService } from "./contract-levels.ts";
+import { countSeats } from "./contract-members.ts";
 import { recordStates } from "./contract-states.ts";
 import { followLevels } from "./holds.ts";
 import type { Addressed } from "./outbox.ts";
@@ -70,6 +71,7 @@ export async function replaceSubscriptions(
   const ended = await endLeavingTerms(tx, { ...input, leaving: sql`not ${staying}` });
   await tx.execute(sql`delete from contract_services where ${ofThese} and not ${staying}`);
   await addSubscriptions(tx, input);
+  await countSeats(tx, input);
   await followLevels(tx, input);
   return ended;
 }

@@ -165,8 +165,8 @@ export async function applyDue<L extends Level>(
 }
 
 /**
- * Makes the open holds of locked contracts follow a change of their levels: releases those that hold a level which is gone,
- * and gives new rows of levels the sums of the others. Source: contract usage-records §3.4.
+ * Makes the open holds of locked contracts follow a change of their levels: releases those that hold a level which is gone
+ * or counts members now, and gives new rows of levels the sums of the others. Source: contract usage-records §3.4.
  */
 export async function followLevels(
   tx: Database,
@@ -183,7 +183,8 @@ export async function followLevels(
     where ${isAnyOf(sql`h.contract_id`, concerned)} and h.state = 'open' and exists (
       select 1 from ${amountsOf("h.amounts")} where not exists (
         select 1 from usage_levels u
-        where u.contract_id = h.contract_id and u.service_id = a."serviceId" and u.limit_name = a."limitName"))
+        where u.contract_id = h.contract_id and u.service_id = a."serviceId" and u.limit_name = a."limitName"
+          and not u.counts_members))
   `);
   const ids = new Set(gone.map(({ id }) => id));
   // The sums are made anew below.

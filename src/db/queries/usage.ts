@@ -35,7 +35,10 @@ export async function lockContract(
 }
 
 /** Reads the levels of a contract, ordered by service and limit name. */
-export async function loadLevels(tx: Database, contractId: string): Promise<(Level & RaisedThreshold)[]> {
+export async function loadLevels(
+  tx: Database,
+  contractId: string,
+): Promise<(Level & RaisedThreshold & { countsMembers: boolean })[]> {
   return tx
     .select()
     .from(usageLevels)
@@ -346,7 +349,8 @@ export async function revertFeature(
   const now = sql`${input.now.toISOString()}::timestamptz`;
   await tx.execute(sql`
     with recent as materialized (
-      select l.* from usage_levels u cross join ${recentMovements(input.since)} where u.contract_id = ${input.contractId}
+      select l.* from usage_levels u cross join ${recentMovements(input.since)}
+      where u.contract_id = ${input.contractId} and not u.counts_members
     ), revertible as (
       select l.id, l.contract_id, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta
       from recent l

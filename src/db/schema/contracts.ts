@@ -74,6 +74,8 @@ export const contracts = pgTable(
     expiryAnnounced: moment("expiry_announced"),
     /** Moment of the pending scheduled change, equal to its `at`; null without one. Evaluations read it with the contract. */
     changeAt: moment("change_at"),
+    /** Number of the contract's members; see schema/members.ts. Evaluations for a spender read it with the contract. */
+    memberCount: integer("member_count").notNull().default(0),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },

@@ -50,6 +50,8 @@ export const usageLevels = pgTable(
     limitValue: amount("limit_value"),
     /** Tenths of `limit_value` that are consumed: 0 to 10. A trigger maintains it; see faregate_used_tenths. */
     usedTenths: smallint("used_tenths"),
+    /** The balance is the number of the contract's members, and only their list moves it. */
+    countsMembers: boolean("counts_members").notNull().default(false),
     /** Start of the running period: usage before it is late. Null: the level is older than this column. */
     runningSince: moment("running_since"),
   },

@@ -129,6 +129,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
       },
       q: query("q"),
       groupId: query("groupId") || undefined,
+      member: query("member") || undefined,
       ...pagingOf(c),
       sort: query("sort"),
       order: query("order"),

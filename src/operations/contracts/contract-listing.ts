@@ -9,6 +9,7 @@ import {
   isNear,
   type Nearness,
 } from "../../db/queries/overview.ts";
+import { hasMember } from "../../db/queries/contract-members.ts";
 import { serviceKey, versionKey } from "../../db/queries/pricings.ts";
 import { contracts } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
@@ -45,6 +46,8 @@ export interface ContractQuery extends PageQuery {
   /** Text in any of the searched fields, or in the group's id. */
   q: string | undefined;
   groupId: string | undefined;
+  /** Id of a member that the contracts have. */
+  member: string | undefined;
   sort: string | undefined;
   order: string | undefined;
   filters: SubscriptionFilters;
@@ -76,6 +79,7 @@ async function readPage(
   const nearness = await nearnessOf(ctx, query);
   const filter = and(
     query.groupId === undefined ? undefined : eq(contracts.groupId, query.groupId),
+    query.member === undefined ? undefined : hasMember(ctx.db, query.member),
     ...Object.entries(query.contains).map(([field, text]) =>
       text === undefined || text === "" ? undefined : containsText(COLUMNS[field as SearchField], text),
     ),

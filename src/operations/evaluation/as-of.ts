@@ -159,6 +159,8 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
     renewalValue: state.renewalValue,
     renewalUnit: state.renewalUnit,
     changeAt: null,
+    // The list of members has no past.
+    memberCount: 0,
     services: state.services,
     levels: state.levels.map((level) => ({ ...level, ...NONE_RAISED, version: "" })),
     overrides: state.overrides,

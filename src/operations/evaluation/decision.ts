@@ -17,6 +17,7 @@ import { grantedLimit } from "../evaluations.ts";
 import type { BalanceChange } from "../usage-events.ts";
 import type { Prepared } from "./prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
+import { refuseSeats } from "./seats.ts";
 import { amountsOf, ratesIn } from "./units.ts";
 
 /** Returns the evaluation that decides about a request: with blocks, unless it says otherwise. */
@@ -27,14 +28,18 @@ export const evaluationFor = (
 
 /**
  * Returns the request with the amounts that its units cost now.
- * @throws Failure unprocessable for a limit without rates, and for an unknown unit.
+ * @throws Failure unprocessable for a limit without rates, an unknown unit, and an amount of a limit that counts members.
  */
 export function priced<Request extends EvaluationRequest>(
   { evaluation }: Pick<Prepared, "evaluation">,
   request: Request,
 ): Request {
-  if (request.units === undefined) return request;
-  return { ...request, expected: { ...request.expected, ...amountsOf(request.units, ratesIn(evaluation)) } };
+  const expected =
+    request.units === undefined
+      ? request.expected
+      : { ...request.expected, ...amountsOf(request.units, ratesIn(evaluation)) };
+  refuseSeats(evaluation, expected);
+  return request.units === undefined ? request : { ...request, expected };
 }
 
 /** Returns an answer with what the units of its request cost. */

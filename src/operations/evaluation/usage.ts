@@ -28,6 +28,7 @@ import { evaluationIfAny, grantedLimit } from "../evaluations.ts";
 import { type AlertedLevel, thresholdEvents } from "../usage-events.ts";
 import { evaluatedOrganization, withLockedContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
+import { countsMembers } from "./seats.ts";
 
 /**
  * Reverts this feature's consumption of the last 120 s: all of it, or only the newest call. Each consumption is
@@ -82,6 +83,7 @@ export async function changeUsage(
     const operationId = newId(now);
     const expired = await expireHoldsOf(ctx, [contract.id], now);
     const levels = await loadLevels(ctx.db, contract.id);
+    await requireNoSeats(ctx, levels, input.change);
     let before: readonly Level[];
     let after: readonly Level[];
     let events: readonly PrivateEvent[] = [];
@@ -148,9 +150,31 @@ async function raiseThresholds(
 /** Selects the audited fields of a balance. */
 const factsOf = ({ serviceId, limitName, consumed }: Level) => ({ serviceId, limitName, consumed });
 
-function selectLevels(levels: readonly Level[], change: Exclude<UsageChange, { kind: "increment" }>): Level[] {
+type CountingLevel = Level & { countsMembers: boolean };
+
+/**
+ * Refuses changes that name a balance of seats, which only the list of members moves.
+ * @throws Failure unprocessable.
+ */
+async function requireNoSeats(ctx: Context, levels: readonly CountingLevel[], change: UsageChange): Promise<void> {
+  const seats = levels.filter(({ countsMembers }) => countsMembers);
+  if (seats.length === 0 || change.kind === "resetAll") return;
+  for (const { serviceId, limitName } of seats) {
+    const [service] = await ctx.db.select({ key: services.nameKey }).from(services).where(eq(services.id, serviceId));
+    const key = service?.key ?? "";
+    const isNamed =
+      change.kind === "resetLimit"
+        ? change.limitName === limitName
+        : Object.entries(change.amounts).some(
+            ([name, amounts]) => serviceKey(name) === key && Object.hasOwn(amounts, limitName),
+          );
+    if (isNamed) throw countsMembers(`${key}-${limitName}`);
+  }
+}
+
+function selectLevels(levels: readonly CountingLevel[], change: Exclude<UsageChange, { kind: "increment" }>): Level[] {
   if (change.kind === "resetAll") {
-    return levels.filter((level) => !change.renewableOnly || level.resetAt !== null);
+    return levels.filter((level) => !level.countsMembers && (!change.renewableOnly || level.resetAt !== null));
   }
   const named = levels.filter((level) => level.limitName === change.limitName);
   if (named.length === 0) {

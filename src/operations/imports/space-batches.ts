@@ -182,7 +182,7 @@ async function writeContracts(tx: Database, rows: readonly PlannedContract[], no
     with given as materialized (
       select * from json_to_recordset(${levelsParameter(rows)}::json) as given (contract_id text, organization_id text,
         service_id text, limit_name text, position integer, consumed numeric, anchor timestamptz, reset_at timestamptz,
-        period_value numeric, period_unit text, limit_value numeric)
+        period_value numeric, period_unit text, limit_value numeric, counts_members boolean)
     ), moved as (
       insert into usage_ledger
         (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
@@ -190,9 +190,9 @@ async function writeContracts(tx: Database, rows: readonly PlannedContract[], no
       from given where consumed > 0
     )
     insert into usage_levels (contract_id, organization_id, service_id, limit_name, position, consumed, anchor, reset_at,
-      period_value, period_unit, limit_value, used_tenths)
+      period_value, period_unit, limit_value, counts_members, used_tenths)
     select contract_id, organization_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value,
-      period_unit, limit_value, faregate_used_tenths(consumed, limit_value)
+      period_unit, limit_value, counts_members, faregate_used_tenths(consumed, limit_value)
     from given`);
   await tx.execute(sql`
     insert into contract_history (contract_id, organization_id, start_date, end_date, contracted_services,
@@ -243,19 +243,22 @@ const servicesParameter = (rows: readonly PlannedContract[]): string =>
 const levelsParameter = (rows: readonly PlannedContract[]): string =>
   JSON.stringify(
     rows.flatMap(({ id, organizationId, levels }) =>
-      levels.map(({ serviceId, limitName, position, consumed, anchor, resetAt, period, limitValue }) => ({
-        contract_id: id,
-        organization_id: organizationId,
-        service_id: serviceId,
-        limit_name: limitName,
-        position,
-        consumed,
-        anchor,
-        reset_at: resetAt,
-        period_value: period?.value ?? null,
-        period_unit: period?.unit ?? null,
-        limit_value: limitValue ?? "Infinity",
-      })),
+      levels.map(
+        ({ serviceId, limitName, position, consumed, anchor, resetAt, period, limitValue, countsMembers }) => ({
+          contract_id: id,
+          organization_id: organizationId,
+          service_id: serviceId,
+          limit_name: limitName,
+          position,
+          consumed,
+          anchor,
+          reset_at: resetAt,
+          period_value: period?.value ?? null,
+          period_unit: period?.unit ?? null,
+          limit_value: limitValue ?? "Infinity",
+          counts_members: countsMembers,
+        }),
+      ),
     ),
   );
 

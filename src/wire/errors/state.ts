@@ -61,6 +61,7 @@ export const notFound: ErrorKind = {
         "Hold {id} not found",
         "Lease {id} not found",
         "Block {id} not found in the contract of {user}",
+        "Member {id} of {user} not found",
         "Webhook {id} not found",
         "Invitation {id} not found",
         "Delivery {id} not found",
@@ -175,6 +176,10 @@ export const conflict: ErrorKind = {
         "CONFLICT: The block {id} is {state}",
         "CONFLICT: A contract cannot have more than {most} blocks that have not ended",
       ],
+    },
+    {
+      remedy: "Remove a member, or change to a plan with more seats.",
+      sentences: ["CONFLICT: No seat is free: {taken} of {seats} are taken"],
     },
     {
       remedy: "Enable the webhook, or remove one that you no longer need.",

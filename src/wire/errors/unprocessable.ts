@@ -53,6 +53,10 @@ export const unprocessable: ErrorKind = {
       sentences: ["{limit} has no rates", "Unknown unit of {limit}: {unit}"],
     },
     {
+      remedy: "Add or remove members instead: only their list moves a limit that counts them.",
+      sentences: ["{limit} counts members"],
+    },
+    {
       remedy: "Send at most 1,000 items per call, each an object as the API reference shows.",
       sentences: ["A batch has at most {most} items", "Item {index}: {problem}"],
     },

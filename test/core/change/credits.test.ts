@@ -8,6 +8,7 @@ import { createSide, planEntitlements } from "../../../src/core/change/entitleme
 import { lintPricing } from "../../../src/core/change/lint/lint.ts";
 import { compilePricing } from "../../../src/core/pricing/compile.ts";
 import { refuseWrongCredits } from "../../../src/core/pricing/parse/credit-problems.ts";
+import { grantedLimits } from "../../../src/core/pricing/subscription.ts";
 import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import "../../support/property-seed.ts";
 
@@ -91,4 +92,34 @@ it("no value below custom.faregate makes reading a pricing fail", () => {
       expect(() => refuseWrongCredits(parsePricing(text, NOW), text)).not.toThrow();
     }),
   );
+});
+
+describe("seats", () => {
+  const HUDDLE = readFileSync(new URL("../../../src/samples/huddle.yml", import.meta.url), "utf8");
+  const seats = (value: string) => HUDDLE.replace("    seats: seats", `    seats: ${value}`);
+
+  it("name a limit, else the file is refused at their line", () => {
+    expect(problems(HUDDLE)).toEqual([]);
+    for (const value of ["5", '""', "[seats]"]) {
+      expect(problems(seats(value))).toEqual(["60 custom.faregate.seats must be the name of a usage limit"]);
+    }
+  });
+
+  it("of an unknown limit, and of one that cannot count members, are findings", () => {
+    expect(lint(HUDDLE)).toEqual([]);
+    expect(lint(seats("seat"))).toEqual(["60 unknown-limit"]);
+    expect(lint(seats("credits"))).toEqual(["60 idle-seats"]);
+  });
+
+  it("are tracked, and need no expression", () => {
+    const unread = HUDDLE.replace("    trackable: true\n", "")
+      .replace(/ {2}invite:[^]*?(?= {2}summarize:)/, "")
+      .replace(/ {4}linkedFeatures:\n {6}- invite\n/, "");
+    const pricing = compilePricing(read(unread));
+    expect(grantedLimits(pricing, { plan: "TEAM", addOns: null })).toMatchObject([
+      { name: "seats", value: 5, countsMembers: true },
+      { name: "credits", value: 300 },
+    ]);
+    expect(lint(unread)).toEqual([]);
+  });
 });

@@ -1,4 +1,5 @@
 import { creditTermsOf, MAX_ROLLOVER_PERIODS } from "../../pricing/credits.ts";
+import { seatsOf, writtenSeats } from "../../pricing/seats.ts";
 import { isBound, type Pricing, type UsageLimit } from "../../pricing/model.ts";
 import type { Side } from "../entitlements.ts";
 import type { FindingPath } from "../finding.ts";
@@ -40,6 +41,7 @@ export function lintCredits(side: Side, report: Report): void {
       );
     }
   }
+  lintSeats(side, report);
   for (const name of rates.keys()) {
     if (!side.pricing.usageLimits.has(name)) unknown("rates", name);
     else if (!side.tracked.has(name) || (side.governed.get(name)?.size ?? 0) === 0) {
@@ -50,4 +52,20 @@ export function lintCredits(side: Side, report: Report): void {
       );
     }
   }
+}
+
+/** Reports seats that count nobody: of a limit that is not there, is no number, or is renewed. */
+function lintSeats({ pricing: { pricing, usageLimits } }: Side, report: Report): void {
+  const written = writtenSeats(pricing);
+  if (typeof written !== "string" || seatsOf(pricing) !== undefined) return;
+  const path: FindingPath = ["custom", "faregate", "seats"];
+  if (!usageLimits.has(written)) {
+    report("unknown-limit", path, `There is no usage limit ${written}. Correct the name, or remove it.`);
+    return;
+  }
+  report(
+    "idle-seats",
+    path,
+    `${written} is renewed or is no number, so it cannot count members. Name a numeric limit without a period.`,
+  );
 }

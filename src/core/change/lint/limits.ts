@@ -1,3 +1,4 @@
+import { seatsOf } from "../../pricing/seats.ts";
 import type { LimitValue, Pricing, UsageLimit } from "../../pricing/model.ts";
 import type { Steps } from "../../steps.ts";
 import type { Side } from "../entitlements.ts";
@@ -19,9 +20,11 @@ export function lintLimits(side: Side, report: Report): void {
   const { pricing, tracked } = side;
   const facts = factsOf(side);
   if (facts.length === 0) return;
+  const seats = seatsOf(pricing.pricing);
   const read = new Set(facts.flatMap((each) => [...each.limits, ...each.usage]));
   for (const { name } of pricing.pricing.usageLimits) {
-    if (read.has(name)) continue;
+    // The list of members limits seats.
+    if (read.has(name) || name === seats) continue;
     if (tracked.has(name))
       report(
         "unread-limit",

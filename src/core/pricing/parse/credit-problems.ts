@@ -1,4 +1,5 @@
 import { readCreditTerms } from "../credits.ts";
+import { writtenSeats } from "../seats.ts";
 import type { PricingProblem } from "../model.ts";
 import type { ParsedPricing } from "./pricing.ts";
 import { isMap } from "./tree.ts";
@@ -6,12 +7,16 @@ import type { TreeEntry, TreeMap } from "./tree.ts";
 import { positions, readYaml } from "./yaml.ts";
 
 /**
- * Refuses a pricing whose terms of credits are wrong, each at its line. Apart from parsing, so that pages which only parse and
+ * Refuses a pricing whose terms of credits or seats are wrong, each at its line. Apart from parsing, so that pages which only parse and
  * evaluate do not carry it.
  */
 export function refuseWrongCredits(parsed: ParsedPricing, text: string): ParsedPricing {
   if (!parsed.ok) return parsed;
   const { problems } = readCreditTerms(parsed.pricing);
+  const seats = writtenSeats(parsed.pricing);
+  if (seats !== undefined && (typeof seats !== "string" || seats === "")) {
+    problems.push({ path: ["faregate", "seats"], message: "custom.faregate.seats must be the name of a usage limit" });
+  }
   if (problems.length === 0) return parsed;
   const source = text.startsWith("\uFEFF") ? text.slice(1) : text;
   const document = readYaml(source);

@@ -7,6 +7,7 @@ import { Failure } from "../../errors.ts";
 import { explained, involvedLevels } from "../decision.ts";
 import { evaluatedOrganization, type Prepared, withLockedContract } from "../prepare.ts";
 import type { FeatureAnswer, LeaseAnswer, Mode } from "../request.ts";
+import { refuseSeats } from "../seats.ts";
 import { type Amounts, availableOf, endOf, viewLease } from "./lease.ts";
 
 /** A lease to open. */
@@ -32,6 +33,7 @@ export async function openLease(ctx: Context, request: LeaseRequest): Promise<Le
     const result = evaluateFeature(evaluation, featureId, usage, mode);
     const answer = (of: FeatureResult) => notLeased(prepared, of, request);
     if (result.error !== null) return answer(result);
+    refuseSeats(evaluation, amounts);
     const involved = involvedLevels(prepared, request);
     const unknown = Object.keys(amounts).find((name) => !involved.some(({ id }) => id === name));
     if (unknown !== undefined) throw new Failure("unprocessable", `Unknown limit in amounts: ${unknown}`);

@@ -7,6 +7,7 @@ import { countGranted, type Writes } from "../consumption/decide-in-order.ts";
 import { decide, evaluationFor, involvedLevels, offReason } from "../decision.ts";
 import { EXPIRED, type Prepared } from "../prepare.ts";
 import type { QueuedEvaluation } from "../request.ts";
+import { refuseSeats } from "../seats.ts";
 import { amountsOf, ratesIn, type RatesOf, splitUnits } from "../units.ts";
 import { canonicalText, type ItemVerdict, type RecordingMode, type UsageItem } from "./item.ts";
 
@@ -92,6 +93,7 @@ export function decideItem(
   try {
     if (split.units !== undefined)
       amounts = { ...amounts, ...amountsOf(split.units, rates ?? ratesIn(contract.evaluation)) };
+    refuseSeats(contract.evaluation, amounts);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     return refused("INVALID_EXPECTED_CONSUMPTION", error.message);
