@@ -282,6 +282,26 @@ const blocks = [
   }),
 ];
 
+const MEMBERS = ["m1", "m2", "__proto__", "a/b"] as const;
+const member = fc.constantFrom(...MEMBERS);
+
+const members = [
+  about("put a member", fc.tuple(member, fc.boolean()), async (world, userId, [id, named]) => {
+    const path = `/contracts/${userId}/members/${encodeURIComponent(id)}`;
+    const { status } = await world.call("PUT", path, named ? { name: id } : {});
+    expect([200, 201, 404, 409]).toContain(status);
+  }),
+  about("remove a member", member, async (world, userId, id) => {
+    await world.call("DELETE", `/contracts/${userId}/members/${encodeURIComponent(id)}`);
+  }),
+  about("replace the members", fc.subarray([...MEMBERS]), async (world, userId, ids) => {
+    const answer = await world.call("PUT", `/contracts/${userId}/members`, { data: ids.map((id) => ({ id })) });
+    if (answer.status !== 200) return;
+    const { body } = await world.read<{ data: { id: string }[] }>(1, "GET", `/contracts/${userId}/members`);
+    expect(body.data.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
+  }),
+];
+
 const catalog = [
   once("upload", fc.record({ tasks: fc.integer({ min: 3, max: 40 }) }), async (world, { tasks }) => {
     if (world.versions.length >= 4) return;
@@ -418,6 +438,7 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 5, arbitrary: fc.oneof(...holds) },
   { weight: 5, arbitrary: fc.oneof(...contracts) },
   { weight: 3, arbitrary: fc.oneof(...blocks) },
+  { weight: 2, arbitrary: fc.oneof(...members) },
   { weight: 2, arbitrary: fc.oneof(...catalog) },
   { weight: 2, arbitrary: fc.oneof(...billing) },
   { weight: 2, arbitrary: time },

@@ -17,7 +17,7 @@ import { connectProvider, signStandard } from "../support/billing.ts";
 import { expectDocumented } from "../support/documented.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
-/** Terms of every version: tasks carry over twice, and can be spent in drafts. */
+/** Terms of every version: tasks carry over twice, and can be spent in drafts; members take seats. */
 const CREDITS = `
 custom:
   faregate:
@@ -25,6 +25,7 @@ custom:
       maxTasks: { max: 10, periods: 2 }
     rates:
       maxTasks: { draft: 0.5 }
+    seats: maxSeats
 `;
 
 /*
