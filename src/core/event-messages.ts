@@ -99,6 +99,25 @@ export type PrivateEvent =
       };
     }
   | {
+      code: "BUDGET_THRESHOLD_REACHED";
+      /**
+       * `threshold` is in percent of `amount`. `spender` is the path whose balance it is, null for the whole contract; `resetAt` is
+       * ISO 8601, or null for a window without end.
+       */
+      details: {
+        contractId: string;
+        userId: string;
+        serviceName: string;
+        limitName: string;
+        budget: string;
+        spender: string | null;
+        threshold: number;
+        amount: number;
+        used: number;
+        resetAt: string | null;
+      };
+    }
+  | {
       code: "CONTRACT_OVERRIDE_SET";
       /** `value` is JSON text; `from` and `until` are ISO 8601. */
       details: {
@@ -208,6 +227,7 @@ export const EVENT_CODES = [
   "BLOCK_ENDED",
   "MEMBER_ADDED",
   "MEMBER_REMOVED",
+  "BUDGET_THRESHOLD_REACHED",
 ] as const satisfies readonly RecordedEvent["code"][];
 
 const publicCodes: ReadonlySet<string> = new Set(PUBLIC_EVENT_CODES);

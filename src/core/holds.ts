@@ -22,6 +22,18 @@ export interface HeldAmount {
   readonly amount: number;
 }
 
+/** Held amount of one balance of a budget. */
+export interface HeldBudget {
+  /** Id of the budget. */
+  readonly budget: string;
+  /** Path of the spender; empty for the whole contract. */
+  readonly spender: string;
+  /** Limit of the budget. */
+  readonly serviceId: string;
+  readonly limitName: string;
+  readonly amount: number;
+}
+
 /** Open holds of one contract at most. */
 export const OPEN_HOLDS_PER_CONTRACT = 1000;
 

@@ -159,6 +159,45 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
       ) r left join contracts c on c.id = r.contract_id
       where r.organization_id is distinct from c.organization_id`,
   },
+  {
+    rule: "what was used of each budget equals the sum of its movements, in windows that the ledger has whole",
+    violations: `
+      select b.contract_id, b.budget as service_id, b.spender as limit_name, b.used as consumed, coalesce(m.used, 0) as moved
+      from budget_balances b
+      left join (
+        select l.contract_id, p.value ->> 0 as budget, p.value ->> 1 as spender, (p.value ->> 3)::numeric as since,
+          sum((p.value ->> 2)::numeric) as used
+        from usage_ledger l cross join lateral json_array_elements(l.budgets) p
+        where l.budgets is not null group by 1, 2, 3, 4
+      ) m on m.contract_id = b.contract_id and m.budget = b.budget and m.spender = b.spender
+        and m.since = extract(epoch from b.since) * 1000
+      where b.used <> coalesce(m.used, 0) and coalesce(b.since > (select at from usage_ledger_start), true)`,
+  },
+  {
+    rule: "what is held of each budget equals the sum of its open holds",
+    violations: `
+      with held as (
+        select h.contract_id, a.budget, a.spender, sum(a.amount) as amount
+        from holds h cross join lateral json_to_recordset(h.budgets) as a (budget text, spender text, amount numeric)
+        where h.state = 'open' and h.budgets is not null group by 1, 2, 3
+      )
+      select b.contract_id, b.budget as service_id, b.spender as limit_name, b.held as consumed, coalesce(h.amount, 0) as moved
+      from budget_balances b left join held h using (contract_id, budget, spender)
+      where b.held <> coalesce(h.amount, 0)`,
+  },
+  {
+    rule: "each budget and its balance is of a contract that says so, and of its organization",
+    violations: `
+      select r.contract_id, '' as service_id, '' as limit_name, c.organization_id as consumed, r.organization_id as moved
+      from (
+        select contract_id, organization_id from budget_balances
+        union all select contract_id, organization_id from contract_budgets
+      ) r left join contracts c on c.id = r.contract_id
+      where r.organization_id is distinct from c.organization_id
+      union all
+      select c.id, '', '', c.has_budgets::text, 'has_budgets' from contracts c
+      where c.has_budgets <> exists (select from contract_budgets b where b.contract_id = c.id)`,
+  },
 ];
 
 /**

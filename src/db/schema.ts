@@ -11,6 +11,7 @@ export * from "./schema/catalog.ts";
 export * from "./schema/contracts.ts";
 export * from "./schema/blocks.ts";
 export * from "./schema/members.ts";
+export * from "./schema/budgets.ts";
 export * from "./schema/scheduled.ts";
 export * from "./schema/usage.ts";
 export * from "./schema/usage-sums.ts";

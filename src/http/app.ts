@@ -25,6 +25,7 @@ import { gateRoutes } from "./routes/gate.ts";
 import { invitationRoutes, organizationInvitationRoutes } from "./routes/invitations.ts";
 import { contractMemberRoutes } from "./routes/members.ts";
 import { contractBlockRoutes, organizationBlockRoutes } from "./routes/blocks.ts";
+import { contractBudgetRoutes } from "./routes/budgets.ts";
 import { contractHoldRoutes, holdRoutes } from "./routes/holds.ts";
 import { featureLeaseRoutes, leaseRoutes } from "./routes/leases.ts";
 import { type Health, healthRoutes } from "./routes/health.ts";
@@ -202,6 +203,7 @@ export function createApp(options: {
   mountTwice("/contracts", contractHoldRoutes);
   mountTwice("/contracts", contractBlockRoutes);
   mountTwice("/contracts", contractMemberRoutes);
+  mountTwice("/contracts", contractBudgetRoutes);
   mount(`${IN_ORGANIZATION}/blocks`, organizationBlockRoutes);
   mount("/holds", holdRoutes);
   mountTwice("/scheduled", scheduledRoutes);

@@ -44,6 +44,8 @@ export const AUDIT_ACTIONS = [
   "override.remove",
   "block.grant",
   "block.revoke",
+  "budget.set",
+  "budget.delete",
   "schedule.create",
   "schedule.rewrite",
   "schedule.cancel",

@@ -60,6 +60,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   scheduledId: { description: "Id of the scheduled change", example: EXAMPLE.scheduledId },
   holdId: { description: "Id of the hold", example: EXAMPLE.holdId },
   leaseId: { description: "Id of the lease", example: EXAMPLE.leaseId },
+  budgetName: { description: "Name of the budget, of 1 to 100 characters", example: "daily" },
   provider: { description: "`stripe` or `standard`", example: "stripe" },
   connectionId: { description: "Id of the connection to a payment provider", example: EXAMPLE.connectionId },
   messageId: { description: "The provider's id of the message", example: "evt_1" },

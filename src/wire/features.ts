@@ -3,6 +3,7 @@ import { TOKEN_SIGNATURES } from "../core/token-keys.ts";
 import { consumption } from "./amounts.ts";
 import { amounts, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
 import { asOfContract, AT } from "./contracts.ts";
+import { budgetView } from "./budgets.ts";
 import type { Operation } from "./operation.ts";
 import { feature } from "./services.ts";
 
@@ -52,7 +53,14 @@ export const featureAnswer = z
     remaining: z.record(z.string(), z.number().nullable()).nullable().optional(),
     resetAt: z.record(z.string(), moment.nullable()).nullable().optional(),
     reason: z
-      .enum(["GRANTED", "BLOCKS_ONLY", "LIMIT_REACHED", "NOT_GRANTED", ...evaluationError.shape.code.options])
+      .enum([
+        "GRANTED",
+        "BLOCKS_ONLY",
+        "BUDGET_REACHED",
+        "LIMIT_REACHED",
+        "NOT_GRANTED",
+        ...evaluationError.shape.code.options,
+      ])
       .optional()
       .describe("Why the feature is on or off"),
     held: amounts.nullable().optional().describe("How much of the usage open holds and leases hold"),
@@ -67,6 +75,11 @@ export const featureAnswer = z
       .nullable()
       .optional()
       .describe("The hold that the call took; null if nothing is held"),
+    budget: budgetView.optional().describe("The first budget that denies the call, from the contract down"),
+    budgets: z
+      .array(budgetView)
+      .optional()
+      .describe("With `explain`: budgets that count the call, from the contract down"),
     asOf: asOfContract.optional(),
   })
   .meta({ id: "FeatureAnswer" });
@@ -87,6 +100,11 @@ export const listedFeature = z
 export const BLOCKS = {
   blocks: z.boolean().default(true).describe("`false` decides as if the contract had no blocks"),
 };
+/** Query parameters that name the one who spends. */
+export const SPENDER = {
+  spender: z.string().optional().describe("The one who spends: a path of 1 to 4 ids, such as `research/ada/agent-7`"),
+  member: z.string().optional().describe("Another name of `spender`"),
+};
 const RESULT = { eval: true, limit: { "tasker-maxTasks": 20 }, used: { "tasker-maxTasks": 3 }, error: null };
 const MODE = { server: z.boolean().default(false).describe("Evaluates server expressions where a feature has one") };
 const NO_CONTRACT = "Contract with userId ada not found";
@@ -101,7 +119,7 @@ export const featureOperations: readonly Operation[] = [
     path: "/features/{userId}",
     summary: "Evaluate every feature",
     description: "Evaluates all features of the end user's contract. Counts nothing.",
-    query: z.object({ details: flag("Adds limit, usage and error of each feature"), ...MODE, ...AT }),
+    query: z.object({ details: flag("Adds limit, usage and error of each feature"), ...MODE, ...SPENDER, ...AT }),
     agent: { may: "read", page: "contracts/{userId}" },
     answers: {
       200: {
@@ -109,7 +127,7 @@ export const featureOperations: readonly Operation[] = [
         example: { "tasker-board": true },
       },
     },
-    errors: { 404: NO_CONTRACT },
+    errors: { 404: NO_CONTRACT, 422: "spender must be a path of 1 to 4 ids" },
   },
   {
     id: "createPricingToken",
@@ -148,6 +166,7 @@ export const featureOperations: readonly Operation[] = [
       dryRun: flag("Returns the verdict without counting; adds the remaining amounts"),
       explain: flag("Adds the remaining amounts and reset times, the reason, and where limits come from"),
       ...BLOCKS,
+      ...SPENDER,
       hold: z
         .string()
         .optional()

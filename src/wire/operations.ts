@@ -7,6 +7,7 @@ import { eventOperations } from "./events.ts";
 import { featureOperations } from "./features.ts";
 import { gateOperations } from "./gate.ts";
 import { blockOperations, organizationBlockOperations } from "./blocks.ts";
+import { budgetOperations } from "./budgets.ts";
 import { contractHoldOperations, holdOperations } from "./holds.ts";
 import { leaseOperations } from "./leases.ts";
 import { localEvaluationOperations } from "./local-evaluation.ts";
@@ -66,6 +67,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...organizationBlockOperations,
   ...memberOperations,
   ...memberOperations.map(insideOrganization),
+  ...budgetOperations,
+  ...budgetOperations.map(insideOrganization),
   ...scheduledOperations,
   ...scheduledOperations.map(insideOrganization),
   ...serviceScheduledOperations,

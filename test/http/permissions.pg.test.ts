@@ -126,6 +126,10 @@ PUT /organizations/{org}/contracts/{userId}/members               K y y y y L M 
 GET /organizations/{org}/contracts/{userId}/members/m             K y y y y y M U U U
 PUT /organizations/{org}/contracts/{userId}/members/m             K y y y y L M U U U
 DELETE /organizations/{org}/contracts/{userId}/members/m          K y y y y L M U U U
+GET /organizations/{org}/contracts/{userId}/budgets               K y y y y y M U U U
+GET /organizations/{org}/contracts/{userId}/budgets/1             K y y y y y M U U U
+PUT /organizations/{org}/contracts/{userId}/budgets/1             K y y y y L M U U U
+DELETE /organizations/{org}/contracts/{userId}/budgets/1          K y y y y L M U U U
 GET /organizations/{org}/contracts/{userId}/balances              K y y y y y M U U U
 GET /organizations/{org}/blocks                                   K y y y y y M U U U
 GET /organizations/{org}/scheduled                                K y y y y y M U U U
@@ -182,6 +186,10 @@ PUT /contracts/{userId}/members                                   K y R R R R R 
 GET /contracts/{userId}/members/m                                 K y R R R R R y y S
 PUT /contracts/{userId}/members/m                                 K y R R R R R y y S
 DELETE /contracts/{userId}/members/m                              K y R R R R R y y S
+GET /contracts/{userId}/budgets                                   K y R R R R R y y S
+GET /contracts/{userId}/budgets/1                                 K y R R R R R y y S
+PUT /contracts/{userId}/budgets/1                                 K y R R R R R y y S
+DELETE /contracts/{userId}/budgets/1                              K y R R R R R y y S
 GET /contracts/{userId}/balances                                  K y R R R R R y y S
 POST /holds/1                                                     K R R R R R R y y y
 DELETE /holds/1                                                   K R R R R R R y y y

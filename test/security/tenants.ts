@@ -20,6 +20,7 @@ export interface Tenant {
   /** Id of a session of the owner. */
   sessionId: string;
   memberId: string;
+  budgetName: string;
   /** Id of a scheduled change of the service. */
   serviceScheduledId: string;
   groupId: string;
@@ -98,6 +99,7 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       blockId: ABSENT,
       sessionId: ABSENT,
       memberId: "nobody",
+      budgetName: ABSENT,
       serviceScheduledId: ABSENT,
       webhookId: ABSENT,
       deliveryId: "999999",
@@ -188,6 +190,16 @@ async function fillTenant(
   const memberId = `member-of-${userId}`;
   const member = await api.call("PUT", `/contracts/${userId}/members/${memberId}`, { key, body: {} });
   if (member.status !== 201) throw new Error(JSON.stringify(member.body));
+  const budgetName = `daily of ${name}`;
+  const budget = await api.call("PUT", `/contracts/${userId}/budgets/${encodeURIComponent(budgetName)}`, {
+    key,
+    body: { limit: `${name.toLowerCase()}-maxTasks`, spender: "*", amount: 10 },
+  });
+  if (budget.status !== 201) throw new Error(JSON.stringify(budget.body));
+  await api.call("POST", `/features/${userId}/${name.toLowerCase()}-board?spender=${userId}`, {
+    key,
+    body: { [`${name.toLowerCase()}-maxTasks`]: 1 },
+  });
   // An end that fell due during the tests would change rows in the name of any caller.
   const { client } = api.database.connection;
   await client`update holds set until = until + interval '23 hours' where id = ${leased.body.lease.id}`;
@@ -238,6 +250,7 @@ async function fillTenant(
     blockId: block.body.id,
     sessionId: begun.body[0]?.id ?? "",
     memberId,
+    budgetName,
     serviceScheduledId: dated.body.id,
     groupId,
     username: given.username,
@@ -322,6 +335,9 @@ const SAMPLES: Record<string, Build> = {
   }),
   "PUT /contracts/{userId}/members": () => ({ body: { data: [{ id: "grace" }] } }),
   "PUT /contracts/{userId}/members/{memberId}": () => ({ body: { name: "Grace" } }),
+  "PUT /contracts/{userId}/budgets/{budgetName}": ({ serviceName }) => ({
+    body: { limit: `${serviceName.toLowerCase()}-maxTasks`, spender: "*", amount: 20 },
+  }),
   // Each tenant's contract has a pending change, so a 409 shows that the call is allowed.
   "POST /contracts/{userId}/scheduled": (target) => ({ body: { at: "2030-01-01", ...subscription(target) } }),
   "PUT /contracts/{userId}/billingPeriod": () => ({ body: { autoRenew: true, renewalDays: 5 } }),
@@ -409,6 +425,8 @@ const TABLES = [
   "contract_blocks",
   "block_draws",
   "contract_members",
+  "contract_budgets",
+  "budget_balances",
   "scheduled_changes",
   "scheduled_subscriptions",
   "given_trials",

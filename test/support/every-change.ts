@@ -296,6 +296,14 @@ export async function changeServices(
   await step("DELETE /contracts/:userId/members/:memberId", ["contract.members"], {
     entry: { target: "ada", before: expect.objectContaining({ id: "alan" }), after: null },
   });
+  ids["budgetName"] = "daily";
+  await step("PUT /contracts/:userId/budgets/:budgetName", ["budget.set"], {
+    body: { limit: "tasker-maxTasks", spender: "*", amount: 10 },
+    entry: { target: "ada", before: null, after: expect.objectContaining({ spender: "*", amount: 10 }) },
+  });
+  await step("DELETE /contracts/:userId/budgets/:budgetName", ["budget.delete"], {
+    entry: { target: "ada", before: expect.objectContaining({ amount: 10 }), after: null },
+  });
   const basic = {
     contractedServices: { tasker: "1.0.0" },
     subscriptionPlans: { tasker: "BASIC" },

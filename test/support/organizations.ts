@@ -34,6 +34,7 @@ const PARENTS: Readonly<Record<string, string>> = {
 };
 /** Columns that may name a service which the organization has no more. */
 const LEFT_BEHIND = new Set([
+  "contract_budgets.service_id",
   "given_trials.service_id",
   "pricing_decisions.pricing_id",
   "pricing_decisions.service_id",

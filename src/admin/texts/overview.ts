@@ -154,6 +154,8 @@ export const audit = {
     "billing.detach": "Contract detached from payment provider",
     "block.grant": "Credits given",
     "block.revoke": "Credits revoked",
+    "budget.set": "Budget set",
+    "budget.delete": "Budget deleted",
     "schedule.create": "Change scheduled",
     "schedule.rewrite": "Scheduled change adjusted",
     "schedule.cancel": "Scheduled change cancelled",

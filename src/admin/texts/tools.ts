@@ -115,6 +115,7 @@ export const events = {
     BLOCK_ENDED: "Credits ended",
     MEMBER_ADDED: "Team member added",
     MEMBER_REMOVED: "Team member removed",
+    BUDGET_THRESHOLD_REACHED: "Budget alert",
   } as Readonly<Record<string, string>>,
   details: "Details",
   when: "When",

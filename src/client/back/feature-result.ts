@@ -24,7 +24,13 @@ export interface LimitStep {
 
 /** Why an answer is so. Only with `explain`. */
 export interface Reasons {
-  readonly reason?: "GRANTED" | "BLOCKS_ONLY" | "LIMIT_REACHED" | "NOT_GRANTED" | FeatureError["code"];
+  readonly reason?:
+    | "GRANTED"
+    | "BLOCKS_ONLY"
+    | "BUDGET_REACHED"
+    | "LIMIT_REACHED"
+    | "NOT_GRANTED"
+    | FeatureError["code"];
   /** How much of the usage open holds and leases hold. */
   readonly held?: Readonly<Record<string, number>> | null;
   /** Steps that make each limit, in their order. */

@@ -111,6 +111,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/contracts/*/blocks/*", ["DELETE"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/members", ["PUT"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/members/*", ["PUT", "DELETE"], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/contracts/*/budgets", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/contracts/*/budgets/*", ["PUT", "DELETE"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/scheduled", ["POST"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/scheduled/*", ["DELETE"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/scheduled", [], USER_KEYS, []),
@@ -173,6 +175,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/contracts/*/blocks", methods: ["POST"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/*/blocks/*", methods: ["DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/*/members/*", methods: ["DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
+  { pattern: "/contracts/*/budgets/*", methods: ["DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/**", methods: ["GET", "PUT", "PATCH"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/**", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
 

@@ -1,5 +1,7 @@
 import { PgDialect } from "drizzle-orm/pg-core";
 import { type Connection, databaseError } from "../postgres/connect.ts";
+import type { BudgetMovement } from "../../core/pricing/budgets.ts";
+import type { BudgetChange } from "./budgets.ts";
 import type { HoldEnd, NewHold } from "./holds.ts";
 import { type Addressed, recordPrivately } from "./outbox.ts";
 import {
@@ -24,6 +26,10 @@ export interface Consumption {
   operationId: string;
   /** Moment of use, of a batch item only. Default: now. */
   usedAt?: Date | undefined;
+  /** Path of the spender. Default: none. */
+  spender?: string | null | undefined;
+  /** Balances of budgets that it moves. Default: none. */
+  budgets?: readonly BudgetMovement[] | undefined;
 }
 
 /** Consumption granted for one contract, with the events to record; usually there are none. */
@@ -35,6 +41,8 @@ export interface Decision {
   /** Holds taken and ended. */
   takes: readonly NewHold[];
   ends: readonly HoldEnd[];
+  /** Changes of balances of budgets, each balance once. */
+  budgets: readonly BudgetChange[];
   events: readonly Addressed[];
   /** Thresholds among the events. */
   raised: readonly RaisedLevel[];
@@ -96,6 +104,9 @@ const dialect = new PgDialect();
 const OUTCOMES: Readonly<Record<string, Outcome["kind"]>> = { b: "busy", c: "changed", u: "counted" };
 
 const changesHolds = ({ takes, ends }: Decision) => takes.length + ends.length > 0;
+/** True if a movement or hold names its spender, or a budget counts it. */
+const isBudgeted = ({ consumptions, takes, budgets }: Decision) =>
+  budgets.length > 0 || consumptions.some(({ spender }) => spender) || takes.some(({ spender }) => spender);
 const isMoving = (decision: Decision) => decision.consumptions.length > 0 || changesHolds(decision);
 
 async function count(client: ISql, decisions: readonly Decision[], now: Date): Promise<Outcome[]> {
@@ -104,12 +115,18 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
   const moving = decisions.flatMap((one) => (isMoving(one) ? [one.contract.contractId] : []));
   const moment = now.toISOString();
   const json = (values: readonly object[]) => (values.length === 0 ? null : JSON.stringify(values));
-  const counting = decisions.some(changesHolds)
-    ? client<CountedRow[]>`select outcomes, transaction from faregate_consume_or_hold(${contractIds}::text[],
+  const counting = decisions.some(isBudgeted)
+    ? client<CountedRow[]>`select outcomes, transaction from faregate_spend(${contractIds}::text[],
+        ${tags}::text[], ${moving}::text[], ${json(decisions.flatMap(changesOf))}::text::json,
+        ${json(decisions.flatMap(({ ends }) => ends.map(endOf)))}::text::json,
+        ${json(decisions.flatMap(({ takes }) => takes.map(takeOf)))}::text::json,
+        ${json(decisions.flatMap(({ budgets }) => budgets))}::text::json, ${moment}::text::timestamptz)`
+    : decisions.some(changesHolds)
+      ? client<CountedRow[]>`select outcomes, transaction from faregate_consume_or_hold(${contractIds}::text[],
         ${tags}::text[], ${moving}::text[], ${json(decisions.flatMap(changesOf))}::text::json,
         ${json(decisions.flatMap(({ ends }) => ends.map(endOf)))}::text::json,
         ${json(decisions.flatMap(({ takes }) => takes.map(takeOf)))}::text::json, ${moment}::text::timestamptz)`
-    : client<CountedRow[]>`select outcomes, transaction from faregate_consume(${contractIds}::text[], ${tags}::text[],
+      : client<CountedRow[]>`select outcomes, transaction from faregate_consume(${contractIds}::text[], ${tags}::text[],
         ${moving}::text[], ${json(decisions.flatMap(({ consumptions }) => consumptions))}::text::json,
         ${moment}::text::timestamptz)`;
   const [row] = await counting.catch((error: unknown) => {
@@ -133,6 +150,8 @@ interface Change {
   organizationId?: string;
   featureId?: string;
   operationId?: string;
+  spender?: string | null | undefined;
+  budgets?: readonly BudgetMovement[] | undefined;
   held?: number;
   openHolds?: number;
   holdDue?: number;
@@ -141,7 +160,7 @@ interface Change {
 /** Returns the changes of balances by a decision: by its consumption, and by the holds that it takes and ends. */
 function changesOf({ organizationId, contract, consumptions, takes, ends }: Decision): Change[] {
   const { contractId } = contract;
-  const changes: Change[] = consumptions.map(({ serviceId, limitName, amount, featureId, operationId }) => ({
+  const changes: Change[] = consumptions.map(({ serviceId, limitName, amount, featureId, operationId, ...of }) => ({
     contractId,
     serviceId,
     limitName,
@@ -149,13 +168,15 @@ function changesOf({ organizationId, contract, consumptions, takes, ends }: Deci
     organizationId,
     featureId,
     operationId,
+    spender: of.spender,
+    budgets: of.budgets,
   }));
   for (const { amounts, until } of takes) {
     for (const { serviceId, limitName, amount } of amounts) {
       changes.push({ contractId, serviceId, limitName, held: amount, openHolds: 1, holdDue: until.getTime() });
     }
   }
-  for (const { hold, counted } of ends) {
+  for (const { hold, counted, budgets } of ends) {
     const { id: operationId, featureId } = hold;
     for (const { serviceId, limitName, id, amount: held } of hold.amounts) {
       const change: Change = { contractId, serviceId, limitName, held: -held, openHolds: -1 };
@@ -165,6 +186,8 @@ function changesOf({ organizationId, contract, consumptions, takes, ends }: Deci
         change.organizationId = organizationId;
         change.featureId = featureId;
         change.operationId = operationId;
+        change.spender = hold.spender;
+        change.budgets = budgets?.[id];
       }
       changes.push(change);
     }
@@ -172,7 +195,17 @@ function changesOf({ organizationId, contract, consumptions, takes, ends }: Deci
   return changes;
 }
 
-const takeOf = ({ id, contractId, organizationId, featureId, amounts, onExpiry, until }: NewHold) => ({
+const takeOf = ({
+  id,
+  contractId,
+  organizationId,
+  featureId,
+  amounts,
+  onExpiry,
+  until,
+  spender,
+  budgets,
+}: NewHold) => ({
   id,
   contractId,
   organizationId,
@@ -180,6 +213,8 @@ const takeOf = ({ id, contractId, organizationId, featureId, amounts, onExpiry, 
   amounts,
   onExpiry,
   until: until.getTime(),
+  spender,
+  budgets,
 });
 
 const endOf = ({ hold: { id, contractId, until }, state, counted }: HoldEnd) => ({

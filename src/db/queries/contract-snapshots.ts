@@ -3,6 +3,7 @@ import { sql, type SQL } from "drizzle-orm";
 import { PgDialect } from "drizzle-orm/pg-core";
 import type postgres from "postgres";
 import type { Block } from "../../core/pricing/blocks.ts";
+import { type Budget, parsePattern } from "../../core/pricing/budgets.ts";
 import type { TimedOverride } from "../../core/pricing/overrides.ts";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
@@ -63,6 +64,8 @@ export interface ContractSnapshot {
   overrides: readonly SnapshotOverride[];
   /** All blocks that count in the running periods. Immutable, as the overrides. */
   blocks: readonly SnapshotBlock[];
+  /** Budgets of the contract itself. Immutable, as the overrides. */
+  budgets: readonly Budget[];
   /** Of the organization; see core/usage-alerts.ts. */
   thresholds: readonly number[];
 }
@@ -98,6 +101,7 @@ interface SnapshotRow extends Record<string, unknown> {
   levels: LevelJson[] | null;
   overrides: OverrideJson[] | null;
   blocks: BlockJson[] | null;
+  budgets: BudgetJson[] | null;
   thresholds: number[] | null;
 }
 
@@ -106,6 +110,9 @@ type BlockJson = Omit<SnapshotBlock, "from" | "expiresAt" | "createdAt"> & {
   expiresAt: string | null;
   createdAt: string;
 };
+
+/** `until` is in milliseconds since 1970. */
+type BudgetJson = Omit<Budget, "spender" | "origin"> & { spender: string | null };
 
 type OverrideJson = Omit<SnapshotOverride, "from" | "until"> & { from: string; until: string | null };
 
@@ -141,6 +148,11 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
         'expiresAt', b.expires_at, 'createdAt', b.created_at,
         'drawn', case when b.state <> 'open' then b.used + b.period_left - b.amount end) order by b.id)
       from contract_blocks b where b.contract_id = c.id and b.settled_at is null) as blocks,
+    case when c.has_budgets then (select json_agg(json_build_object(
+        'id', g.id, 'name', g.name, 'serviceId', g.service_id, 'limitName', g.limit_name, 'spender', g.spender, 'unit', g.unit,
+        'amount', g.amount, 'window', g.span, 'mode', g.mode, 'until', extract(epoch from g.ends_at) * 1000,
+        'thresholds', g.thresholds) order by g.name collate "C")
+      from contract_budgets g where g.contract_id = c.id) end as budgets,
     (select o.usage_thresholds from organizations o where o.id = c.organization_id) as thresholds
   from unnest(${organizationIds}::text[], ${userIds}::text[]) as asked (organization_id, user_id)
   -- A plain join would keep the plan of a small table, which reads all contracts, until the table is analyzed.
@@ -155,6 +167,9 @@ const NO_OVERRIDES: readonly SnapshotOverride[] = [];
 
 /** One list for all contracts without blocks. */
 export const NO_BLOCKS: readonly SnapshotBlock[] = [];
+
+/** One list for all contracts without budgets. */
+export const NO_BUDGETS: readonly Budget[] = [];
 
 const dateOf = (text: string | null) => (text === null ? null : new Date(text));
 
@@ -195,6 +210,14 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
             from: new Date(from),
             expiresAt: dateOf(expiresAt),
             createdAt: new Date(createdAt),
+          })),
+    budgets:
+      row.budgets === null
+        ? NO_BUDGETS
+        : row.budgets.map(({ spender, ...budget }) => ({
+            ...budget,
+            origin: "contract",
+            spender: spender === null ? [] : (parsePattern(spender) ?? []),
           })),
   };
 }

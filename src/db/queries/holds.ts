@@ -1,6 +1,7 @@
 import { and, asc, desc, eq, lt, lte, sql, type SQL } from "drizzle-orm";
 import type { ISql } from "postgres";
 import type { HeldAmount, HoldState } from "../../core/holds.ts";
+import type { BudgetMovement } from "../../core/pricing/budgets.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, holds } from "../schema.ts";
@@ -18,16 +19,27 @@ export type HoldRow = Omit<typeof holds.$inferSelect, "lease" | "organizationId"
 /** A hold to take. */
 export type NewHold = Pick<
   typeof holds.$inferSelect,
-  "id" | "contractId" | "organizationId" | "featureId" | "amounts" | "onExpiry" | "createdAt" | "until"
+  | "id"
+  | "contractId"
+  | "organizationId"
+  | "featureId"
+  | "amounts"
+  | "onExpiry"
+  | "createdAt"
+  | "until"
+  | "spender"
+  | "budgets"
 >;
 
 /** The end of an open hold. */
 export interface HoldEnd {
-  hold: Pick<HoldRow, "id" | "contractId" | "featureId" | "amounts" | "until">;
+  hold: Pick<HoldRow, "id" | "contractId" | "featureId" | "amounts" | "until" | "spender">;
   state: Exclude<HoldState, "open">;
   endedAt: Date;
   /** By limit id; null if nothing is counted. */
   counted: Readonly<Record<string, number>> | null;
+  /** Balances of budgets that the counted amounts move, by limit id. Default: none. */
+  budgets?: Readonly<Record<string, readonly BudgetMovement[]>> | undefined;
 }
 
 /** SQL expression: the amounts of a JSON column as rows. */
@@ -42,14 +54,18 @@ export async function takeHolds(tx: Database, taken: readonly NewHold[]): Promis
 /** Ends open holds, and counts amounts of them: each above zero is a movement at the end of its hold. */
 export async function endHolds(tx: Database, ends: readonly HoldEnd[]): Promise<void> {
   if (ends.length === 0) return;
-  const given = ends.map(({ hold: { id, contractId, featureId, amounts }, state, endedAt, counted }) => ({
+  const given = ends.map(({ hold: { id, contractId, featureId, amounts }, state, endedAt, counted, budgets }) => ({
     id,
     contractId,
     featureId,
     state,
     endedAt,
     counted,
-    amounts: amounts.map((amount) => ({ ...amount, counted: counted?.[amount.id] ?? 0 })),
+    amounts: amounts.map((amount) => ({
+      ...amount,
+      counted: counted?.[amount.id] ?? 0,
+      budgets: budgets?.[amount.id],
+    })),
   }));
   await tx.execute(sql`select faregate_change_holds(${JSON.stringify(given)}::text::json, null, null)`);
 }
@@ -251,7 +267,7 @@ type FoundRow = Omit<HoldRow, "createdAt" | "until" | "endedAt"> &
 export async function findHolds(client: ISql, ids: readonly string[]): Promise<FoundHold[]> {
   const rows = await client<FoundRow[]>`
     select h.id, h.contract_id as "contractId", h.kind, h.feature_id as "featureId", h.amounts, h.on_expiry as "onExpiry",
-      h.state, h.counted, (extract(epoch from h.created_at) * 1000)::float8 as "createdMs",
+      h.state, h.counted, h.spender, h.budgets, (extract(epoch from h.created_at) * 1000)::float8 as "createdMs",
       (extract(epoch from h.until) * 1000)::float8 as "untilMs",
       (extract(epoch from h.ended_at) * 1000)::float8 as "endedMs",
       c.organization_id as "organizationId", c.user_id as "userId"

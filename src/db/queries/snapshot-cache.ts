@@ -4,6 +4,7 @@ import { leastRecentlyUsed } from "../../core/least-recently-used.ts";
 import { createBatch } from "../postgres/batch.ts";
 import type { Invalidations } from "../postgres/invalidations.ts";
 import type { Connection, Database } from "../postgres/connect.ts";
+import { type BalancesQuery, type ReadBalances, readBudgetBalances } from "./budgets.ts";
 import {
   endUserKey,
   loadSnapshots,
@@ -63,6 +64,8 @@ export interface SnapshotCache {
    * may lack `runningSince` of a period that has begun meanwhile.
    */
   locked(tx: Database, organizationId: string, userIds: readonly string[]): Promise<Map<string, ContractSnapshot>>;
+  /** Reads balances of budgets. They are those of a snapshot that was read before, while its version is the current one. */
+  budgetBalances(query: BalancesQuery): Promise<ReadBalances>;
   /** Reads a hold with the address of its contract. */
   hold(id: string): Promise<FoundHold | null>;
   /** Keeps a hold that was just taken of this contract, for its settlement. */
@@ -132,6 +135,10 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
     const found = new Map((await findHolds(client, [...new Set(ids)])).map((one) => [one.hold.id, one]));
     return ids.map((id) => found.get(id) ?? null);
   }, BATCHING);
+  const budgetBalances = createBatch<BalancesQuery, ReadBalances>(
+    (queries) => readBudgetBalances(client, queries),
+    BATCHING,
+  );
   const kept = leastRecentlyUsed<{ taken: NewHold; userId: string } & Pick<ContractSnapshot, "services">>(MAX_HOLDS);
   const withBalances = async (name: EndUserName, key: string, cached: ContractSnapshot) => {
     const levels = await balances(cached);
@@ -192,6 +199,7 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
       return current;
     },
     cachedSnapshot: (name) => store.get(endUserKey(name)) ?? readWhole(name),
+    budgetBalances,
     hold: readHolds,
     keepHold: (taken, userId, { services }) => {
       kept.put(taken.id, { taken, userId, services });
@@ -201,7 +209,7 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
       if (found === undefined) return undefined;
       kept.delete(id);
       const { taken, userId, services } = found;
-      const { organizationId, contractId, featureId, amounts, onExpiry, createdAt, until } = taken;
+      const { organizationId, contractId, featureId, amounts, onExpiry, createdAt, until, spender, budgets } = taken;
       // A contract that was read again may have moved, or its services may have been renamed.
       if (store.get(endUserKey({ organizationId, userId }))?.services !== services) return undefined;
       const hold = {
@@ -216,6 +224,8 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
         until,
         endedAt: null,
         counted: null,
+        spender,
+        budgets,
       } as const;
       return { hold, organizationId, userId };
     },

@@ -76,6 +76,8 @@ export const contracts = pgTable(
     changeAt: moment("change_at"),
     /** Number of the contract's members; see schema/members.ts. Evaluations for a spender read it with the contract. */
     memberCount: integer("member_count").notNull().default(0),
+    /** True while the contract has budgets of its own. Others need not look for them. */
+    hasBudgets: boolean("has_budgets").notNull().default(false),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },

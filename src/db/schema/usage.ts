@@ -13,8 +13,9 @@ import {
   text,
   timestamp,
 } from "drizzle-orm/pg-core";
-import type { HeldAmount, HoldKind, HoldState, OnExpiry } from "../../core/holds.ts";
+import type { HeldAmount, HeldBudget, HoldKind, HoldState, OnExpiry } from "../../core/holds.ts";
 import type { LeaseFacts } from "../../core/leases.ts";
+import type { BudgetMovement } from "../../core/pricing/budgets.ts";
 import { organizations } from "./accounts.ts";
 import { contracts, contractServices } from "./contracts.ts";
 import { moment, amount } from "./columns.ts";
@@ -105,6 +106,10 @@ export const holds = pgTable(
     counted: json("counted").$type<Record<string, number>>(),
     /** Of a lease, whose `amounts` are what is left of it. Null for a hold. */
     lease: json("lease").$type<LeaseFacts>(),
+    /** Path of the spender. Null without one. */
+    spender: text("spender"),
+    /** Budgets that count it, each with what is held of it. Null without any. */
+    budgets: json("budgets").$type<HeldBudget[]>(),
   },
   (t) => [
     primaryKey({ name: "holds_pk", columns: [t.id, t.organizationId] }),
@@ -181,6 +186,10 @@ export const usageLedger = pgTable(
     lateAmount: amount("late_amount"),
     /** Id by which a revert finds the feature, after its service was renamed. Null: `featureId`. */
     renamedFeatureId: text("renamed_feature_id"),
+    /** Path of the spender. Null without one. */
+    spender: text("spender"),
+    /** Balances of budgets that it moved. Null without any. */
+    budgets: json("budgets").$type<BudgetMovement[]>(),
   },
   (t) => [
     // No foreign key on the contract: it would repeat a lookup per row although every writer holds the contract's row lock.

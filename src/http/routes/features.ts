@@ -17,6 +17,7 @@ import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { instantOf, leadingInteger, nonEmpty, queryParameter } from "../params.ts";
 import { json } from "../reply.ts";
+import { spenderOf } from "./budgets.ts";
 import { countsBlocks, durationOf } from "./holds.ts";
 
 const flag = (c: AppContext, name: string) => queryParameter(c, name) === "true";
@@ -64,7 +65,7 @@ export const featureRoutes = new Hono<AppEnv>()
     );
   })
   .post("/:userId", (c) => {
-    const input = { userId: userId(c), mode: mode(c) };
+    const input = { userId: userId(c), mode: mode(c), spender: spenderOf(c) };
     const at = instantOf(c, "at");
     if (at !== undefined) {
       return chain(evaluateAllAt(context(c), { ...input, at, details: flag(c, "details") }), (all) => json(c, all));
@@ -102,7 +103,12 @@ export const featureRoutes = new Hono<AppEnv>()
     if (hold !== undefined && isEmpty(expected)) {
       throw new Failure("unprocessable", "A hold needs amounts for the limits of the feature");
     }
-    const asked = { strict: flag(c, "strict"), explain: flag(c, "explain"), blocks: countsBlocks(c) };
+    const asked = {
+      strict: flag(c, "strict"),
+      explain: flag(c, "explain"),
+      blocks: countsBlocks(c),
+      spender: spenderOf(c),
+    };
     const request = { expected, units, ...asked, dryRun, hold, ...input };
     if (at === undefined) return evaluate(c, request);
     if (!dryRun && Object.keys(expected).length > 0) {

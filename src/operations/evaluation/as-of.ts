@@ -7,7 +7,7 @@ import { type ContractView, viewOf } from "../../db/queries/contract-view.ts";
 import { contractHistory, type contracts } from "../../db/schema.ts";
 import { holdsAt, type TimedOverride } from "../../core/pricing/overrides.ts";
 import { NONE_RAISED } from "../../core/usage-alerts.ts";
-import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
+import { type ContractSnapshot, NO_BUDGETS } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { withCustomTerms } from "../contract-views.ts";
@@ -165,6 +165,7 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
     levels: state.levels.map((level) => ({ ...level, ...NONE_RAISED, version: "" })),
     overrides: state.overrides,
     blocks,
+    budgets: NO_BUDGETS,
     thresholds: [],
   };
   const renewed = asRenewed(contractThen, at);

@@ -15,8 +15,9 @@ import { type LimitStep, limitSteps } from "../../core/pricing/sources.ts";
 import type { SeenLevel } from "../../db/queries/contract-snapshots.ts";
 import { grantedLimit } from "../evaluations.ts";
 import type { BalanceChange } from "../usage-events.ts";
+import { type BudgetPart, budgetParts, firstDenying, remainingOfPart, viewBudget } from "./budgets.ts";
 import type { Prepared } from "./prepare.ts";
-import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
+import type { DecidedResult, EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 import { refuseSeats } from "./seats.ts";
 import { amountsOf, ratesIn } from "./units.ts";
 
@@ -48,6 +49,18 @@ export const withCost = (answer: FeatureAnswer, { units, expected }: EvaluationR
 
 /** Evaluates a request against the balances as read, and decides if its consumption is counted. */
 export function decide(
+  prepared: Prepared,
+  request: EvaluationRequest,
+): { result: DecidedResult; counts: boolean; parts: BudgetPart[] } {
+  const decided = decideByLimits(prepared, request);
+  const parts = prepared.budgets === undefined ? [] : budgetParts(prepared, involvedLevels(prepared, request), request);
+  const denying = decided.result.eval ? firstDenying(parts) : undefined;
+  if (denying === undefined) return { ...decided, parts };
+  return { result: { ...decided.result, eval: false, budget: viewBudget(denying) }, counts: false, parts };
+}
+
+/** Decides as {@link decide}, by limits alone. */
+export function decideByLimits(
   prepared: Pick<Prepared, "evaluation" | "withoutBlocks" | "usage">,
   request: EvaluationRequest,
 ): { result: FeatureResult; counts: boolean } {
@@ -101,7 +114,7 @@ export const consumedOf = (usage: number, held: number | undefined): number =>
 
 /** The parts of a request that its answer depends on. `expected` and `blocks` matter for the reason alone. */
 type Explained = Pick<EvaluationRequest, "featureId" | "mode" | "explain" | "strict" | "dryRun" | "hold"> &
-  Partial<Pick<EvaluationRequest, "expected" | "blocks">>;
+  Partial<Pick<EvaluationRequest, "expected" | "units" | "blocks" | "spender">>;
 
 /**
  * Adds the remaining amounts and reset times to a result, and why it is so, where the request includes them. `taken`: the hold
@@ -109,15 +122,19 @@ type Explained = Pick<EvaluationRequest, "featureId" | "mode" | "explain" | "str
  */
 export function explained(
   prepared: Prepared,
-  result: FeatureResult,
+  result: DecidedResult,
   request: Explained,
   usage: ReadonlyMap<string, number>,
   taken: FeatureAnswer["hold"] = null,
 ): FeatureAnswer {
   const { explain, strict, dryRun, hold } = request;
   if (!explain && !strict && !dryRun && hold === undefined) return result;
-  const answer = { ...result, ...balancesAfter(prepared, result, request, usage) };
+  const parts = prepared.budgets === undefined ? [] : budgetParts(prepared, involvedLevels(prepared, request), request);
+  const answer = { ...result, ...balancesAfter(prepared, result, request, usage, parts) };
   if (explain) Object.assign(answer, reasoned(prepared, result, request));
+  if (explain && parts.length > 0) {
+    Object.assign(answer, { budgets: parts.map((part) => viewBudget(part, dryRun && result.eval)) });
+  }
   return hold === undefined ? answer : { ...answer, hold: taken };
 }
 
@@ -127,6 +144,7 @@ function balancesAfter(
   { eval: granted, used, limit }: FeatureResult,
   request: Pick<EvaluationRequest, "featureId" | "mode" | "dryRun">,
   usage: ReadonlyMap<string, number>,
+  parts: readonly BudgetPart[],
 ): Required<Pick<FeatureAnswer, "remaining" | "resetAt">> {
   if (used === null) return { remaining: null, resetAt: null };
   const levels = involvedLevels(prepared, request);
@@ -134,10 +152,20 @@ function balancesAfter(
   const remaining: Record<string, number | null> = {};
   const resetAt: Record<string, string | null> = {};
   for (const id of Object.keys(used)) {
-    remaining[id] = remainingOf(limit?.[id], after?.[id] ?? usage.get(id) ?? 0);
+    const ofLimit = remainingOf(limit?.[id], after?.[id] ?? usage.get(id) ?? 0);
+    remaining[id] = parts.length === 0 ? ofLimit : smallest(ofLimit, parts, id, after !== undefined);
     resetAt[id] = levels.find((one) => one.id === id)?.level.resetAt?.toISOString() ?? null;
   }
   return { remaining, resetAt };
+}
+
+/** Returns what limit and budgets leave together. Budgets for some units count where the call has such units. */
+function smallest(ofLimit: number | null, parts: readonly BudgetPart[], id: string, counts: boolean): number | null {
+  const counted = parts.filter(
+    (part) => part.id === id && part.fit.budget.mode === "stop" && (part.fit.budget.unit === null || part.amount > 0),
+  );
+  const all = [ofLimit, ...counted.map((part) => remainingOfPart(part, counts))].filter((left) => left !== null);
+  return all.length === 0 ? null : Math.min(...all);
 }
 
 /** Returns what is left of a limit; null if it is not numeric. */
@@ -146,7 +174,7 @@ export const remainingOf = (limit: unknown, usage: number): number | null =>
 
 function reasoned(
   prepared: Prepared,
-  result: FeatureResult,
+  result: DecidedResult,
   request: Explained,
 ): Required<Pick<FeatureAnswer, "reason" | "held" | "sources">> {
   const { usage, held } = prepared;
@@ -158,6 +186,7 @@ function reasoned(
     decide(prepared, { userId: "", ...request, expected, blocks: true }).result.eval;
   const onlyAmounts = () => evaluateBoolean(evaluation, featureId, usage, mode);
   const off = () => {
+    if (result.budget !== undefined) return "BUDGET_REACHED";
     if (onlyBlocks()) return "BLOCKS_ONLY";
     return onlyAmounts() ? "LIMIT_REACHED" : offReason({ ...prepared, evaluation }, featureId, result, mode);
   };
@@ -211,9 +240,11 @@ export function offReason(
  * Guesses why a feature is off from the answer alone. An exhausted limit that ever granted something is the reason,
  * otherwise the plan.
  */
-export function likelyOffReason({ limit, used }: FeatureResult): OffReason {
-  const isUsedUp = Object.entries(limit ?? {}).some(
-    ([id, allowed]) => isBound(allowed) && allowed > 0 && (used?.[id] ?? 0) >= allowed,
-  );
+export function likelyOffReason({ limit, used, budget }: DecidedResult): OffReason {
+  const isUsedUp =
+    budget !== undefined ||
+    Object.entries(limit ?? {}).some(
+      ([id, allowed]) => isBound(allowed) && allowed > 0 && (used?.[id] ?? 0) >= allowed,
+    );
   return isUsedUp ? "LIMIT_REACHED" : "NOT_GRANTED";
 }

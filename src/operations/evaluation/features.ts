@@ -13,9 +13,11 @@ import { pricings, services } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
 import { type Context, isInTransaction } from "../context.ts";
 import { compiledPricings } from "../subscriptions.ts";
+import type { Spender } from "../../core/pricing/budgets.ts";
+import { budgetParts, firstDenying, loadBudgets } from "./budgets.ts";
 import { consumeSerially } from "./consumption/serial.ts";
-import { decide, explained, likelyOffReason, priced, withCost } from "./decision.ts";
-import { evaluatedOrganization, prepareFor } from "./prepare.ts";
+import { decide, explained, involvedLevels, likelyOffReason, priced, withCost } from "./decision.ts";
+import { evaluatedOrganization, type Prepared, prepareFor } from "./prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
 /**
@@ -25,13 +27,37 @@ import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 export function evaluateOne(ctx: Context, request: EvaluationRequest): MaybePromise<FeatureAnswer> {
   const countsNothing = request.dryRun || Object.keys(request.expected).length === 0;
   if (countsNothing) {
-    return chain(prepareFor(ctx, request), (prepared) => {
+    return chain(prepareForSpender(ctx, request), (prepared) => {
       const tried = priced(prepared, request);
       return withCost(explained(prepared, decide(prepared, tried).result, tried, prepared.usage), tried);
     });
   }
   if (isInTransaction(ctx)) return consumeSerially(ctx, request);
   return ctx.resources.consume({ organizationId: evaluatedOrganization(ctx), ...request });
+}
+
+/** Prepares as prepareFor, with the budgets that the spender moves. */
+function prepareForSpender(
+  ctx: Context,
+  input: Parameters<typeof prepareFor>[1] & { spender?: Spender | undefined },
+): MaybePromise<Prepared> {
+  return chain(prepareFor(ctx, input), (prepared) => withBudgets(ctx, prepared, input.spender));
+}
+
+/** Adds the budgets that a spender moves to a prepared contract. */
+export function withBudgets(ctx: Context, prepared: Prepared, spender: Spender | undefined): MaybePromise<Prepared> {
+  return chain(loadBudgets(ctx, prepared, [spender ?? []]), (budgets) =>
+    budgets === undefined ? prepared : { ...prepared, budgets },
+  );
+}
+
+/** True if a budget that fits the spender is used up. The feature is off then, whatever its limits say. */
+export function isOffByBudget(
+  prepared: Prepared,
+  request: { featureId: string; mode: Mode; spender?: Spender | undefined },
+): boolean {
+  if (prepared.budgets === undefined) return false;
+  return firstDenying(budgetParts(prepared, involvedLevels(prepared, request), request)) !== undefined;
 }
 
 /** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. A taken hold is neither. */
@@ -52,16 +78,21 @@ const cachedAnswers = new WeakMap<Evaluation, Map<string, object>>();
 
 function evaluateEach<T>(
   ctx: Context,
-  { userId, mode }: { userId: string; mode: Mode },
+  { userId, mode, spender }: { userId: string; mode: Mode; spender?: Spender | undefined },
   kind: "booleans" | "details",
   evaluate: (evaluation: Evaluation, id: string, usage: ReadonlyMap<string, number>, mode: Mode) => T,
+  off: (result: T) => T,
 ): MaybePromise<Record<string, T>> {
-  return chain(prepareFor(ctx, { userId, mode }), ({ evaluation, usage }) => {
+  return chain(prepareForSpender(ctx, { userId, mode, spender }), (prepared) => {
+    const { evaluation, usage } = prepared;
     const name = `${kind} ${mode.server}`;
     const cached = cachedAnswers.get(evaluation)?.get(name);
     if (cached !== undefined) return cached as Record<string, T>;
     const result: Record<string, T> = {};
-    for (const id of featureIds(evaluation, mode)) result[id] = evaluate(evaluation, id, usage, mode);
+    for (const id of featureIds(evaluation, mode)) {
+      const one = evaluate(evaluation, id, usage, mode);
+      result[id] = isOffByBudget(prepared, { featureId: id, mode, spender }) ? off(one) : one;
+    }
     if (!readsUsage(evaluation, mode)) cacheAnswer(evaluation, name, result);
     return result;
   });
@@ -79,17 +110,17 @@ function cacheAnswer(evaluation: Evaluation, name: string, answer: object): void
  */
 export function evaluateAll(
   ctx: Context,
-  input: { userId: string; mode: Mode },
+  input: { userId: string; mode: Mode; spender?: Spender | undefined },
 ): MaybePromise<Readonly<Record<string, boolean>>> {
-  return evaluateEach(ctx, input, "booleans", evaluateBoolean);
+  return evaluateEach(ctx, input, "booleans", evaluateBoolean, () => false);
 }
 
 /** Evaluates every feature, with its limit, consumption and error. Source: contract features-events §4. */
 export function evaluateAllDetailed(
   ctx: Context,
-  input: { userId: string; mode: Mode },
+  input: { userId: string; mode: Mode; spender?: Spender | undefined },
 ): MaybePromise<Readonly<Record<string, FeatureResult>>> {
-  return evaluateEach(ctx, input, "details", evaluateFeature);
+  return evaluateEach(ctx, input, "details", evaluateFeature, (result) => ({ ...result, eval: false }));
 }
 
 export interface FeatureQuery {

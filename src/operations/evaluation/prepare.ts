@@ -17,6 +17,7 @@ import { isBlockDue, rolloverOf } from "../due-blocks.ts";
 import { applyDueOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { blocksOf, evaluationIfAny, evaluationOf, evaluationWithoutBlocks } from "../evaluations.ts";
+import type { BudgetBook } from "./budgets.ts";
 import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "./contract-lock.ts";
 import type { Mode } from "./request.ts";
 
@@ -32,6 +33,8 @@ export interface Prepared {
   evaluation: Evaluation;
   /** The evaluation as if the contract had no blocks. Undefined if it has none. */
   withoutBlocks?: Evaluation;
+  /** Budgets, with the balances of the spenders that it was prepared for. Undefined if it has none. */
+  budgets?: BudgetBook | undefined;
   /** `<service>-<limit>` -> usage: consumed and held. */
   usage: Map<string, number>;
   /** `<service>-<limit>` -> how much of its usage is held. Limits of which nothing is held are missing. */

@@ -1,5 +1,6 @@
 import type { HoldState, OnExpiry } from "../../core/holds.ts";
 import type { OffReason } from "../../core/ofrep.ts";
+import type { BudgetWindow, Spender } from "../../core/pricing/budgets.ts";
 import type { EvaluationErrorCode, FeatureResult } from "../../core/pricing/evaluate.ts";
 import type { LimitStep } from "../../core/pricing/sources.ts";
 import type { HoldRow } from "../../db/queries/holds.ts";
@@ -32,6 +33,8 @@ export interface EvaluationRequest {
   explain: boolean;
   /** False decides as if the contract had no blocks. Default: with them. */
   blocks?: boolean | undefined;
+  /** The one who spends. Without one, only budgets of the whole contract count. */
+  spender?: Spender | undefined;
   /** Sets the amounts aside instead of counting them. Such a call is strict. */
   hold?: { durationMs: number; onExpiry: OnExpiry } | undefined;
 }
@@ -114,15 +117,39 @@ export interface LeaseAnswer extends FeatureResult {
 }
 
 /** Why a feature is on or off: granted, or the code of its error, or only blocks are left, or an exhausted limit, or the plan. */
-export type Reason = "GRANTED" | "BLOCKS_ONLY" | OffReason | EvaluationErrorCode;
+export type Reason = "GRANTED" | "BLOCKS_ONLY" | "BUDGET_REACHED" | OffReason | EvaluationErrorCode;
+
+/** A budget as answers show it, with its balance. */
+export interface BudgetView {
+  readonly name: string;
+  /** Path whose balance it is; null for the whole contract. */
+  readonly spender: string | null;
+  /** `<service>-<limit>`. */
+  readonly limit: string;
+  readonly window: BudgetWindow;
+  /** Null if its value has no bound. */
+  readonly amount: number | null;
+  /** Consumed and held. */
+  readonly used: number;
+  readonly remaining: number | null;
+  /** ISO 8601; null if its window has no end, or has not begun. */
+  readonly resetAt: string | null;
+}
+
+/** A result, with the budget that denies it. */
+export interface DecidedResult extends FeatureResult {
+  readonly budget?: BudgetView;
+}
 
 /** A feature's result. The additional fields describe the balances after the call. */
-export interface FeatureAnswer extends FeatureResult {
+export interface FeatureAnswer extends DecidedResult {
   /** By limit: the amount still available; null for a non-numeric limit. */
   readonly remaining?: Record<string, number | null> | null;
   /** By limit: when its balance resets to zero, ISO 8601; null if never. */
   readonly resetAt?: Record<string, string | null> | null;
   readonly reason?: Reason;
+  /** Budgets that count the call, from the contract down. */
+  readonly budgets?: readonly BudgetView[];
   /** By limit: how much of its usage is held. */
   readonly held?: Record<string, number> | null;
   /** By limit: the steps that make its value. */

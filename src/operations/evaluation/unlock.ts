@@ -21,7 +21,7 @@ import type { SnapshotService } from "../../db/schema.ts";
 import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
-import { decide } from "./decision.ts";
+import { decideByLimits } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
 import { versionNotFound } from "../service-address.ts";
@@ -196,7 +196,7 @@ function isOn(
   const unnamed = involvedLimits(evaluation, featureId, mode).map(({ id }) => [id, 0]);
   const expected = amounts === undefined ? {} : { ...Object.fromEntries(unnamed), ...amounts };
   const request = { userId, featureId, expected, mode, strict: true, dryRun: true, explain: false };
-  return decide({ evaluation, usage }, request).result.eval;
+  return decideByLimits({ evaluation, usage }, request).result.eval;
 }
 
 /** Describes what a configuration must fulfil: the contract, novated to it, could use the feature. */

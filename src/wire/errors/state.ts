@@ -182,6 +182,10 @@ export const conflict: ErrorKind = {
       sentences: ["CONFLICT: No seat is free: {taken} of {seats} are taken"],
     },
     {
+      remedy: "Delete budgets that nobody needs, or let one with `*` stand for many.",
+      sentences: ["CONFLICT: A contract cannot have more than {most} budgets"],
+    },
+    {
       remedy: "Enable the webhook, or remove one that you no longer need.",
       sentences: [
         "CONFLICT: The webhook is {state}: enable it first",

@@ -27,6 +27,7 @@ export const unprocessable: ErrorKind = {
         "The {field} field needs either until or days",
         "{field} takes renewalDays or renewalPeriod, not both",
         "The {field} must be {rule}",
+        "The name of a budget must have {rule}",
         "{field} must be {rule}",
         "{field} must have {rule}",
         "{field} must not {rule}",
@@ -46,7 +47,7 @@ export const unprocessable: ErrorKind = {
     {
       remedy:
         "Remove the field or limit, or correct its spelling. Unknown names are refused so that typing errors show.",
-      sentences: ["Unknown field: {field}", "Unknown limit in {field}: {limit}"],
+      sentences: ["Unknown field: {field}", "Unknown limit in {field}: {limit}", "Unknown limit: {limit}"],
     },
     {
       remedy: "Use a unit that the pricing gives a rate for this limit, or send the amount in the limit's own unit.",

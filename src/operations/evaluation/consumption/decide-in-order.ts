@@ -1,5 +1,6 @@
 import { type HeldAmount, OPEN_HOLDS_PER_CONTRACT } from "../../../core/holds.ts";
 import type { FeatureResult } from "../../../core/pricing/evaluate.ts";
+import type { BudgetChange } from "../../../db/queries/budgets.ts";
 import type { Consumption, Decision } from "../../../db/queries/consumption.ts";
 import type { HoldEnd, NewHold } from "../../../db/queries/holds.ts";
 import {
@@ -12,6 +13,8 @@ import {
 import type { Addressed } from "../../../db/queries/outbox.ts";
 import { sum } from "../../../core/exact.ts";
 import { sameLevel } from "../../../db/queries/usage.ts";
+import type { Spender } from "../../../core/pricing/budgets.ts";
+import { type BudgetPart, keepBalances, loadBudgets, moveBudget, movementsOf, recordedSpender } from "../budgets.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { type BalanceChange, type Raised, usageEvents, withRaised } from "../../usage-events.ts";
@@ -60,6 +63,8 @@ interface OrderedDecision extends Decision {
 
 /** Collects what granted requests write, in order. */
 export interface Writes {
+  /** By contract and balance. */
+  budgets: Map<string, BudgetChange>;
   consumptions: Consumption[];
   takes: NewHold[];
   ends: HoldEnd[];
@@ -76,8 +81,8 @@ export async function decideInOrder(
   { endUser: { organizationId }, requests }: ContractRequests,
   now: Date,
 ): Promise<OrderedDecision> {
-  const writes: Writes = { consumptions: [], takes: [], ends: [], events: [], raised: [], levels: new Map() };
-  const prepared = await prepareUnlessDue(resources, contract, now);
+  const writes: Writes = { ...noBalanceWrites(), takes: [], ends: [] };
+  const prepared = await prepareUnlessDue(resources, contract, now, requests);
   const answers: OrderedDecision["answers"] = new Map();
   for (const request of requests) {
     const isPrepared = prepared !== "needsOwnTransaction" && !(prepared instanceof Failure);
@@ -90,12 +95,13 @@ export async function decideInOrder(
       answers.set(request, "amounts" in request ? "needsOwnTransaction" : prepared);
     }
   }
-  const { levels, ...written } = writes;
+  const { levels, budgets, ...written } = writes;
   return {
     organizationId,
     contract,
     answers,
     ...written,
+    budgets: [...budgets.values()],
     snapshotAfter: (version) => {
       // Integer sums match the database's. Fractional sums may differ in double precision.
       const isExact = ({ consumed, held }: SeenLevel) => Number.isSafeInteger(consumed) && Number.isSafeInteger(held);
@@ -104,20 +110,38 @@ export async function decideInOrder(
         const changed = levels.get(level);
         return changed === undefined ? level : { ...changed, version };
       };
-      return { ...contract, levels: contract.levels.map(after) };
+      const snapshot = { ...contract, levels: contract.levels.map(after) };
+      if (typeof prepared === "object" && "budgets" in prepared) keepBalances(contract, snapshot, prepared.budgets);
+      return snapshot;
     },
   };
 }
+
+/** Collects nothing yet of what moves balances. */
+export const noBalanceWrites = (): Pick<Writes, "consumptions" | "events" | "raised" | "levels" | "budgets"> => ({
+  consumptions: [],
+  events: [],
+  raised: [],
+  levels: new Map(),
+  budgets: new Map(),
+});
+
+const NOBODY: Spender = [];
 
 /** Returns a Failure that applies to each request, such as an expired contract. */
 async function prepareUnlessDue(
   resources: Resources,
   contract: ContractSnapshot,
   now: Date,
+  requests: readonly QueuedRequest[],
 ): Promise<Prepared | "needsOwnTransaction" | Failure> {
   try {
     if (needsRenewal(contract, now)) return "needsOwnTransaction";
-    return await prepare({ db: resources.db, resources }, contract, now);
+    const ctx = { db: resources.db, resources };
+    const prepared = await prepare(ctx, contract, now);
+    const spenders = requests.map((request) => ("amounts" in request ? NOBODY : (request.spender ?? NOBODY)));
+    const budgets = await loadBudgets(ctx, prepared, spenders);
+    return budgets === undefined ? prepared : { ...prepared, budgets };
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     return error;
@@ -133,11 +157,11 @@ function decideNext(prepared: Prepared, asked: QueuedEvaluation, writes: Writes,
     if (error instanceof Failure) return error;
     throw error;
   }
-  const { result, counts } = decide(prepared, request);
+  const { result, counts, parts } = decide(prepared, request);
   const { usage } = prepared;
   if (!counts) return withCost(explained(prepared, result, request, usage), request);
-  if (isTake(request)) return takeNext(prepared, request, result, writes, now);
-  countGranted(prepared, request, result, writes, { operationId: newId(now) });
+  if (isTake(request)) return takeNext(prepared, request, { result, parts }, writes, now);
+  countGranted(prepared, request, { result, parts }, writes, { operationId: newId(now) });
   return withCost(explained(prepared, result, request, usage), request);
 }
 
@@ -148,8 +172,8 @@ function decideNext(prepared: Prepared, asked: QueuedEvaluation, writes: Writes,
 export function countGranted(
   prepared: Prepared,
   request: QueuedEvaluation,
-  result: FeatureResult,
-  writes: Pick<Writes, "consumptions" | "events" | "raised" | "levels">,
+  { result, parts }: { result: FeatureResult; parts: readonly BudgetPart[] },
+  writes: ReturnType<typeof noBalanceWrites>,
   operation: Pick<Consumption, "operationId" | "usedAt">,
 ): void {
   const { usage, held } = prepared;
@@ -161,11 +185,14 @@ export function countGranted(
     const { serviceId, limitName } = level;
     const after = result.used?.[id] ?? 0;
     const amount = expected[id] ?? 0;
-    writes.consumptions.push({ contractId, serviceId, limitName, amount, featureId, ...operation });
+    const spender = recordedSpender(request.spender);
+    const budgets = movementsOf(parts, level);
+    writes.consumptions.push({ contractId, serviceId, limitName, amount, featureId, spender, budgets, ...operation });
     changeLevel(writes, level, (now) => ({ ...now, consumed: consumedOf(after, held.get(id)) }));
     usage.set(id, after);
   }
   raiseEvents(prepared, request, writes, changes);
+  for (const part of parts) moveBudget(prepared, request, part, { used: part.amount }, writes);
 }
 
 /** Adds the events of changed balances. The levels remember the thresholds that these raise. */
@@ -197,14 +224,14 @@ function changeLevel(
 function takeNext(
   prepared: Prepared,
   request: TakeRequest & QueuedEvaluation,
-  result: FeatureAnswer,
+  { result, parts }: { result: FeatureAnswer; parts: readonly BudgetPart[] },
   writes: Writes,
   now: Date,
 ): Answer {
   const open = prepared.contract.levels.reduce((total, { openHolds }) => total + openHolds, 0);
   // A hold of two limits counts twice here, so this is the most that may be open.
   if (open + writes.takes.length >= OPEN_HOLDS_PER_CONTRACT) return "needsOwnTransaction";
-  const taken = newHold(prepared, request, now);
+  const taken = newHold(prepared, request, parts, now);
   const { until } = taken;
   writes.takes.push(taken);
   for (const { id, level } of involvedLevels(prepared, request)) {
@@ -215,6 +242,7 @@ function takeNext(
       holdDue: now.holdDue === null || until < now.holdDue ? until : now.holdDue,
     }));
   }
+  for (const part of parts) moveBudget(prepared, request, part, { held: part.amount }, writes);
   return withCost(holdTaken(prepared, request, result, taken), request);
 }
 

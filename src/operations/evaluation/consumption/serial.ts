@@ -1,11 +1,13 @@
 import { sum } from "../../../core/exact.ts";
 import { OPEN_HOLDS_PER_CONTRACT } from "../../../core/holds.ts";
+import { changeBudgetBalances } from "../../../db/queries/budgets.ts";
 import { countOpenHolds, endHolds, takeHolds } from "../../../db/queries/holds.ts";
 import { recordEvents } from "../../../db/queries/outbox.ts";
 import { moveLevels } from "../../../db/queries/usage.ts";
 import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
+import { type BudgetPart, loadBudgets, moveBudget, movementsOf, noBudgetWrites, recordedSpender } from "../budgets.ts";
 import { balanceChanges, decide, explained, involvedLevels, mapValues, priced, withCost } from "../decision.ts";
 import { evaluationWithoutBlocks } from "../../evaluations.ts";
 import { type UsageEvents, usageEvents } from "../../usage-events.ts";
@@ -27,19 +29,31 @@ import { holdTaken, isTake, newHold, type TakeRequest } from "./take.ts";
  */
 export async function consumeSerially(ctx: Context, asked: EvaluationRequest): Promise<FeatureAnswer> {
   const organizationId = evaluatedOrganization(ctx);
-  return withLockedContract(ctx, { organizationId, userId: asked.userId }, async (ctx, prepared) => {
+  return withLockedContract(ctx, { organizationId, userId: asked.userId }, async (ctx, locked) => {
+    const budgets = await loadBudgets(ctx, locked, [asked.spender ?? []]);
+    const prepared = { ...locked, budgets };
     const request = priced(prepared, asked);
-    const { result, counts } = decide(prepared, request);
+    const { result, counts, parts } = decide(prepared, request);
     if (!counts) return withCost(explained(prepared, result, request, prepared.usage), request);
-    if (isTake(request)) return takeSerially(ctx, prepared, { ...request, organizationId }, result);
+    if (isTake(request)) return takeSerially(ctx, prepared, { ...request, organizationId }, { result, parts });
     const { held } = prepared;
     const now = ctx.resources.now();
     const involved = involvedLevels(prepared, request);
     const levels = await moveLevels(
       ctx.db,
       prepared.contract.contractId,
-      involved.map(({ id, level }) => ({ level, delta: request.expected[id] ?? 0 })),
-      { kind: "consume", operationId: newId(now), now, featureId: request.featureId },
+      involved.map(({ id, level }) => ({
+        level,
+        delta: request.expected[id] ?? 0,
+        budgets: movementsOf(parts, level),
+      })),
+      {
+        kind: "consume",
+        operationId: newId(now),
+        now,
+        featureId: request.featureId,
+        spender: recordedSpender(request.spender),
+      },
     );
     const usageAfter = (id: string, consumed: number) => {
       const heldOfIt = held.get(id);
@@ -49,7 +63,11 @@ export async function consumeSerially(ctx: Context, asked: EvaluationRequest): P
     // Taken from the rows: their sums are exact where sums in JavaScript round.
     const answer = { ...result, used: mapValues(result.used ?? {}, (id, computed) => usage.get(id) ?? computed) };
     const changes = balanceChanges(prepared, involved, answer);
-    await recordUsage(ctx, organizationId, usageEvents(prepared.contract, request.userId, changes));
+    const { events, raised } = usageEvents(prepared.contract, request.userId, changes);
+    const writes = noBudgetWrites();
+    for (const part of parts) moveBudget(prepared, { ...request, organizationId }, part, { used: part.amount }, writes);
+    await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
+    await recordUsage(ctx, organizationId, { events: [...events, ...writes.events], raised });
     return withCost(explained(prepared, answer, request, usage), request);
   });
 }
@@ -71,7 +89,7 @@ async function takeSerially(
   ctx: Context,
   prepared: Prepared,
   request: TakeRequest & QueuedEvaluation,
-  result: FeatureAnswer,
+  { result, parts }: { result: FeatureAnswer; parts: readonly BudgetPart[] },
 ): Promise<FeatureAnswer> {
   const open = await countOpenHolds(ctx.db, prepared.contract.contractId);
   if (open >= OPEN_HOLDS_PER_CONTRACT) {
@@ -80,8 +98,11 @@ async function takeSerially(
       `CONFLICT: The contract has ${OPEN_HOLDS_PER_CONTRACT} open holds: settle or release some first`,
     );
   }
-  const taken = newHold(prepared, request, ctx.resources.now());
+  const taken = newHold(prepared, request, parts, ctx.resources.now());
   await takeHolds(ctx.db, [taken]);
+  const writes = noBudgetWrites();
+  for (const part of parts) moveBudget(prepared, request, part, { held: part.amount }, writes);
+  await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
   return withCost(holdTaken(prepared, request, result, taken), request);
 }
 

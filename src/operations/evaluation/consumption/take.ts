@@ -1,6 +1,8 @@
 import { sum } from "../../../core/exact.ts";
+import type { HeldBudget } from "../../../core/holds.ts";
 import type { NewHold } from "../../../db/queries/holds.ts";
 import { newId } from "../../context.ts";
+import { type BudgetPart, recordedSpender } from "../budgets.ts";
 import { explained, involvedLevels } from "../decision.ts";
 import type { Prepared } from "../prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, QueuedEvaluation } from "../request.ts";
@@ -11,7 +13,12 @@ export type TakeRequest = EvaluationRequest & { hold: NonNullable<EvaluationRequ
 export const isTake = (request: EvaluationRequest): request is TakeRequest => request.hold !== undefined;
 
 /** Returns the hold that a granted request takes now. */
-export function newHold(prepared: Prepared, request: TakeRequest & QueuedEvaluation, now: Date): NewHold {
+export function newHold(
+  prepared: Prepared,
+  request: TakeRequest & QueuedEvaluation,
+  parts: readonly BudgetPart[],
+  now: Date,
+): NewHold {
   const { organizationId, featureId, expected, hold } = request;
   return {
     id: newId(now),
@@ -27,7 +34,18 @@ export function newHold(prepared: Prepared, request: TakeRequest & QueuedEvaluat
     onExpiry: hold.onExpiry,
     createdAt: now,
     until: new Date(now.getTime() + hold.durationMs),
+    spender: recordedSpender(request.spender),
+    budgets: heldBudgets(parts),
   };
+}
+
+/** Returns what is held of budgets; null for nothing. */
+export function heldBudgets(parts: readonly BudgetPart[]): HeldBudget[] | null {
+  const held = parts.flatMap(({ fit: { budget, spender }, amount }): HeldBudget[] => {
+    const { id, serviceId, limitName } = budget;
+    return amount === 0 ? [] : [{ budget: id, spender, serviceId, limitName, amount }];
+  });
+  return held.length === 0 ? null : held;
 }
 
 /** Adds a hold that was taken to the usage of its contract, and returns the answer. `result` is the granted verdict. */

@@ -3,7 +3,7 @@ import type { Consumption } from "../../../db/queries/consumption.ts";
 import type { ItemKey } from "../../../db/queries/usage-batches.ts";
 import { contractNotFound } from "../../contract-address.ts";
 import { Failure } from "../../errors.ts";
-import { countGranted, type Writes } from "../consumption/decide-in-order.ts";
+import { countGranted, noBalanceWrites } from "../consumption/decide-in-order.ts";
 import { decide, evaluationFor, involvedLevels, offReason } from "../decision.ts";
 import { EXPIRED, type Prepared } from "../prepare.ts";
 import type { QueuedEvaluation } from "../request.ts";
@@ -37,17 +37,14 @@ export interface Circumstances {
 }
 
 /** Collects what the items of a transaction write. */
-export interface RecordingWrites extends Pick<Writes, "consumptions" | "events" | "raised" | "levels"> {
+export interface RecordingWrites extends ReturnType<typeof noBalanceWrites> {
   late: Consumption[];
   /** Items that take their key, by key. */
   keys: Map<string, Entry>;
 }
 
 export const noWrites = (): RecordingWrites => ({
-  consumptions: [],
-  events: [],
-  raised: [],
-  levels: new Map(),
+  ...noBalanceWrites(),
   late: [],
   keys: new Map(),
 });
@@ -109,7 +106,7 @@ export function decideItem(
     explain: false,
     blocks: item.blocks,
   };
-  const { result, counts } = decide(contract, request);
+  const { result, counts, parts } = decide(contract, request);
   if (result.error !== null) {
     const { code, message } = result.error;
     return { ...refused(code, message), verdict: code === "FLAG_NOT_FOUND" ? "unknown" : "refused" };
@@ -138,7 +135,7 @@ export function decideItem(
   }
 
   if (!counts) return refused(reasonOff(contract, request, result));
-  countGranted(contract, request, result, writes, { operationId: key, usedAt });
+  countGranted(contract, request, { result, parts }, writes, { operationId: key, usedAt });
   writes.keys.set(key, entry);
   return { key, verdict: "counted" };
 }

@@ -1,4 +1,5 @@
 import { type ContractSnapshot, loadSnapshots } from "../../../db/queries/contract-snapshots.ts";
+import { changeBudgetBalances } from "../../../db/queries/budgets.ts";
 import { recordEvents } from "../../../db/queries/outbox.ts";
 import { fillRunningSince, lockContract } from "../../../db/queries/usage.ts";
 import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
@@ -224,6 +225,7 @@ async function decideAndWrite(
     verdicts.set(entry, decideItem(circumstances, { entry, contract, taken: taken.get(entry), rates }, writes));
   }
   await writeUsage(ctx.db, organizationId, { ...writes, keys: [...writes.keys.values()] }, now);
+  await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
   await rememberRaised(ctx.db, writes.raised);
   await recordEvents(ctx.db, writes.events);
   return verdicts;

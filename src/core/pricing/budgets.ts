@@ -1,0 +1,195 @@
+import { addPeriod, lastBoundary, nextBoundary } from "../period.ts";
+import type { Period } from "./model.ts";
+
+/*
+ * Budgets: how much of one limit a spender may take within a window. Decides which budgets fit a spender, and in which window a
+ * moment lies. Source: contract budgets §1, §2.
+ */
+
+/** Ids of a spender, from the outermost, such as team, person, agent and run. */
+export type Spender = readonly string[];
+
+export const SPENDER_RULE = "spender must be a path of 1 to 4 ids";
+const MAX_DEPTH = 4;
+const MAX_ID_LENGTH = 128;
+
+/** Ids of a pattern. Null matches each id. Empty: the whole contract. */
+export type SpenderPattern = readonly (string | null)[];
+
+function decodeId(text: string): string | undefined {
+  try {
+    const id = decodeURIComponent(text);
+    const isStorable = id.length > 0 && !/[\0\p{Surrogate}]/u.test(id);
+    return isStorable && [...id].length <= MAX_ID_LENGTH ? id : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Parses a path whose ids are percent-encoded where they contain `/` or `%`. `*` is any id. Undefined for other text. */
+export function parsePattern(text: string): SpenderPattern | undefined {
+  const ids = text.split("/").map((part) => (part === "*" ? null : decodeId(part)));
+  return ids.length <= MAX_DEPTH && ids.every((id) => id !== undefined) ? ids : undefined;
+}
+
+/** Parses the path of a spender. Undefined for text that is not a path of 1 to 4 ids. */
+export function parseSpender(text: string): Spender | undefined {
+  const ids = parsePattern(text)?.map((id) => id ?? "*");
+  return ids;
+}
+
+const encodeId = (id: string) => (id === "*" ? "%2A" : id.replaceAll("%", "%25").replaceAll("/", "%2F"));
+
+/** Returns the text of a path, which parsePattern reads. */
+export const patternText = (pattern: SpenderPattern): string =>
+  pattern.map((id) => (id === null ? "*" : encodeId(id))).join("/");
+
+export const BUDGET_UNITS = ["HOUR", "DAY", "WEEK", "MONTH"] as const;
+export const BUDGET_ANCHORS = ["contract", "utc", "first"] as const;
+export const BUDGET_MODES = ["stop", "warn"] as const;
+export type BudgetMode = (typeof BUDGET_MODES)[number];
+
+/** `period`: the period of the limit. `life`: without end. A window from `first` begins with the first use after the last one. */
+export type BudgetWindow =
+  | "period"
+  | "life"
+  | {
+      readonly value: number;
+      readonly unit: (typeof BUDGET_UNITS)[number];
+      readonly anchor: (typeof BUDGET_ANCHORS)[number];
+    };
+
+export interface Budget {
+  /** Identifies the balances. Another limit, spender, unit or window has others. */
+  readonly id: string;
+  readonly name: string;
+  /** A pricing's own budgets hold beside those of the contract. */
+  readonly origin: "contract" | "pricing";
+  readonly serviceId: string;
+  readonly limitName: string;
+  readonly spender: SpenderPattern;
+  /** Beginning of the units that count. Null: the whole amount. */
+  readonly unit: string | null;
+  /** Amount, or the name of the limit whose value it is. */
+  readonly amount: number | string;
+  readonly window: BudgetWindow;
+  readonly mode: BudgetMode;
+  /** End, in milliseconds since 1970. Null: none. */
+  readonly until: number | null;
+  /** In percent of the amount. */
+  readonly thresholds: readonly number[];
+}
+
+/** A budget with the path of the spender whose balance counts; empty for the whole contract. */
+export interface Fit {
+  readonly budget: Budget;
+  readonly spender: string;
+}
+
+const matches = (pattern: SpenderPattern, spender: Spender): boolean =>
+  pattern.length <= spender.length && pattern.every((id, i) => id === null || id === spender[i]);
+
+/** Compares patterns of one length: the one with an id where the other has `*` first is above 0. */
+function comparePatterns(a: SpenderPattern, b: SpenderPattern): number {
+  const at = a.findIndex((id, i) => (id === null) !== (b[i] === null));
+  return at < 0 ? 0 : a[at] === null ? -1 : 1;
+}
+
+/**
+ * Returns the budgets that count what a spender takes, from the contract down. Of one origin, limit and depth, those with the
+ * most specific pattern count.
+ */
+export function fittingBudgets(budgets: readonly Budget[], spender: Spender, at: Date): Fit[] {
+  const groups = new Map<string, Budget[]>();
+  for (const budget of budgets) {
+    if (budget.until !== null && budget.until <= at.getTime()) continue;
+    if (!matches(budget.spender, spender)) continue;
+    const group = `${budget.origin} ${budget.spender.length} ${budget.serviceId} ${budget.limitName}`;
+    const rivals = groups.get(group) ?? [];
+    const order = rivals[0] === undefined ? 0 : comparePatterns(budget.spender, rivals[0].spender);
+    if (order >= 0) groups.set(group, order > 0 ? [budget] : [...rivals, budget]);
+  }
+  const depth = ({ budget }: Fit) => budget.spender.length;
+  return [...groups.values()]
+    .flat()
+    .map((budget) => ({ budget, spender: patternText(spender.slice(0, budget.spender.length)) }))
+    .toSorted(
+      (a, b) =>
+        depth(a) - depth(b) ||
+        Number(a.budget.origin === "contract") - Number(b.budget.origin === "contract") ||
+        (a.budget.name < b.budget.name ? -1 : 1),
+    );
+}
+
+/** Window around a moment, in milliseconds since 1970. */
+export interface Span {
+  readonly since: number;
+  /** First moment after it. Null: never. */
+  readonly ends: number | null;
+}
+
+/** Facts that windows follow from. */
+export interface WindowFacts {
+  readonly contractStart: Date;
+  /** Start of the running period of the limit; null if nothing has begun it. */
+  readonly periodSince: Date | null;
+  readonly periodEnds: Date | null;
+  /** Start of the last window in which the balance was used, in milliseconds. */
+  readonly lastSince: number | undefined;
+}
+
+const periodOf = ({ value, unit }: Exclude<BudgetWindow, string>): Period =>
+  unit === "WEEK" ? { value: 7 * value, unit: "DAY" } : { value, unit };
+
+/** A Monday, and the start of a month. */
+const UTC_WEEKS = new Date(Date.UTC(1970, 0, 5));
+const UTC_DAYS = new Date(0);
+
+/** Returns the window that a moment lies in. One from the first use begins now if none is running. */
+export function windowAt(window: BudgetWindow, at: Date, facts: WindowFacts): Span {
+  if (window === "life") return { since: 0, ends: null };
+  if (window === "period") {
+    return { since: facts.periodSince?.getTime() ?? 0, ends: facts.periodEnds?.getTime() ?? null };
+  }
+  const period = periodOf(window);
+  if (window.anchor === "first") {
+    const { lastSince } = facts;
+    const ends = lastSince === undefined ? 0 : addPeriod(new Date(lastSince), period).getTime();
+    if (lastSince !== undefined && at.getTime() < ends) return { since: lastSince, ends };
+    return { since: at.getTime(), ends: addPeriod(at, period).getTime() };
+  }
+  const utc = window.unit === "WEEK" ? UTC_WEEKS : UTC_DAYS;
+  const anchor = window.anchor === "utc" ? utc : facts.contractStart;
+  return {
+    since: lastBoundary(anchor, period, new Date(at.getTime() + 1)).getTime(),
+    ends: nextBoundary(anchor, period, at).getTime(),
+  };
+}
+
+/** Change of one balance by a movement: budget, spender, amount, and the start of the window in milliseconds since 1970. */
+export type BudgetMovement = readonly [budget: string, spender: string, amount: number, since: number];
+
+/** Balance of one spender in the last window in which it was used. */
+export interface BudgetBalance {
+  readonly used: number;
+  readonly held: number;
+  /** Start of that window, in milliseconds since 1970. */
+  readonly since: number;
+  /** Highest threshold raised in it, and the amount then. */
+  readonly alertedThreshold: number | null;
+  readonly alertedLimit: number | null;
+}
+
+export const NO_BALANCE: BudgetBalance = {
+  used: 0,
+  held: 0,
+  since: -1,
+  alertedThreshold: null,
+  alertedLimit: null,
+};
+
+/** Returns the balance in a window: nothing is used yet in one that has just begun. What is held stays. */
+export function balanceIn(balance: BudgetBalance | undefined, { since }: Span): BudgetBalance {
+  if (balance === undefined) return { ...NO_BALANCE, since };
+  return balance.since === since ? balance : { ...NO_BALANCE, held: balance.held, since };
+}

@@ -1,0 +1,247 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { contract, upload } from "../support/contracting.ts";
+
+/* Cases of contract budgets §4, by their numbers, and the rules of §1 to §3. */
+
+const SAMPLE = readFileSync(new URL("../../src/samples/tasker.yml", import.meta.url), "utf8");
+const START = Date.parse("2025-06-16T10:00:00.000Z");
+const DAY = 86_400_000;
+const TASKS = "tasker-maxTasks";
+const DAILY = { value: 1, unit: "DAY", anchor: "utc" };
+const WEEKLY = { value: 1, unit: "WEEK", anchor: "utc" };
+
+let api: TestApi;
+let key: string;
+const setNow = (moment: number) => api.setNow(new Date(moment));
+
+beforeAll(async () => {
+  api = await createTestApi();
+  key = api.callers.all.key;
+  await upload(api, key, SAMPLE);
+});
+beforeEach(() => setNow(START));
+afterAll(async () => {
+  expect((await checkLedger(api.resources.db)).violations).toEqual([]);
+  await api.close();
+});
+
+let users = 0;
+/** Contracts a new end user to PRO with an add-on: 300 tasks a month. */
+async function subscribed(): Promise<string> {
+  const userId = `user-${(users += 1)}`;
+  await contract(api, key, userId, {
+    subscriptionPlans: { tasker: "PRO" },
+    subscriptionAddOns: { tasker: { extraTasks: 1 } },
+    billingPeriod: { renewalDays: 365 },
+  });
+  return userId;
+}
+
+interface Budget {
+  name: string;
+  amount: number | string;
+  balances: { spender: string | null; used: number; held: number; remaining: number; resetAt: string | null }[];
+  error?: string;
+}
+const put = (userId: string, name: string, body: object) =>
+  api.call<Budget>("PUT", `/contracts/${userId}/budgets/${encodeURIComponent(name)}`, { key, body });
+async function budget(userId: string, name: string, amount: number | string, more: object = {}): Promise<void> {
+  const given = await put(userId, name, { limit: TASKS, amount, ...more });
+  expect(given).toMatchObject({ status: 201 });
+}
+const show = async (userId: string, name: string) =>
+  (await api.call<Budget>("GET", `/contracts/${userId}/budgets/${name}`, { key })).body;
+
+interface Answer {
+  eval: boolean;
+  used: Record<string, number>;
+  remaining: Record<string, number>;
+  reason?: string;
+  budget?: { name: string; spender: string | null; used: number; remaining: number };
+  budgets?: { name: string; used: number }[];
+}
+const ask = async (userId: string, spender: string, amount = 0, query = "") => {
+  const body = amount === 0 ? {} : { [TASKS]: amount };
+  const path = `/features/${userId}/tasker-board?spender=${encodeURIComponent(spender)}${query}`;
+  return (await api.call<Answer>("POST", path, { key, body })).body;
+};
+/** True, or the name of the budget that denies. */
+const take = async (userId: string, spender: string, amount: number) => {
+  const { eval: granted, budget: denying } = await ask(userId, spender, amount);
+  return granted || (denying?.name ?? false);
+};
+
+describe("the cases", () => {
+  test("1: each depth counts, and the first budget that denies is named", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 100, { spender: "team/*" });
+    await budget(userId, "all", 150, { spender: "team" });
+    expect(await take(userId, "team/a", 100)).toBe(true);
+    const denied = await ask(userId, "team/a", 1, "&explain=true");
+    expect(denied).toMatchObject({
+      eval: false,
+      reason: "BUDGET_REACHED",
+      used: { [TASKS]: 101 },
+      remaining: { [TASKS]: 0 },
+      budget: {
+        name: "each",
+        spender: "team/a",
+        limit: TASKS,
+        window: "period",
+        amount: 100,
+        used: 100,
+        remaining: 0,
+        resetAt: "2025-07-16T10:00:00.000Z",
+      },
+      budgets: [
+        { name: "all", used: 100 },
+        { name: "each", used: 100 },
+      ],
+    });
+    expect(await take(userId, "team/b", 50)).toBe(true);
+    expect(await take(userId, "team/b", 1)).toBe("all");
+    expect(await ask(userId, "team/b", 0, "&explain=true")).toMatchObject({ eval: false, used: { [TASKS]: 150 } });
+    expect(await take(userId, "other", 150)).toBe(true);
+    expect((await show(userId, "each")).balances).toEqual([
+      { spender: "team/a", used: 100, held: 0, remaining: 0, resetAt: "2025-07-16T10:00:00.000Z" },
+      { spender: "team/b", used: 50, held: 0, remaining: 50, resetAt: "2025-07-16T10:00:00.000Z" },
+    ]);
+  });
+
+  test("2: several windows are several budgets", async () => {
+    const userId = await subscribed();
+    await budget(userId, "daily", 10, { spender: "*", window: DAILY });
+    await budget(userId, "weekly", 30, { spender: "*", window: WEEKLY });
+    for (let day = 0; day < 3; day += 1) {
+      setNow(START + day * DAY);
+      expect(await take(userId, "ada", 10)).toBe(true);
+      expect(await take(userId, "ada", 1)).toBe(day < 2 ? "daily" : "daily");
+    }
+    for (const day of [3, 6]) {
+      setNow(START + day * DAY);
+      expect(await take(userId, "ada", 1)).toBe("weekly");
+      expect(await take(userId, "grace", 1)).toBe(true);
+    }
+    setNow(Date.parse("2025-06-23T00:00:00.000Z"));
+    expect(await take(userId, "ada", 10)).toBe(true);
+  });
+
+  test("3: a path beats one with an asterisk", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    await budget(userId, "vip", 50, { spender: "vip" });
+    expect(await take(userId, "vip", 50)).toBe(true);
+    expect(await take(userId, "vip", 1)).toBe("vip");
+    expect(await take(userId, "ada", 11)).toBe("each");
+  });
+
+  test("5: a budget lowered below what is used denies; a deleted one does not", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 100, { spender: "*" });
+    expect(await take(userId, "ada", 60)).toBe(true);
+    expect(await put(userId, "each", { limit: TASKS, amount: 50, spender: "*" })).toMatchObject({
+      status: 200,
+      body: { balances: [{ spender: "ada", used: 60, remaining: 0 }] },
+    });
+    expect(await take(userId, "ada", 1)).toBe("each");
+    expect(await ask(userId, "ada")).toMatchObject({ eval: false, budget: { name: "each" } });
+    const gone = await api.call("DELETE", `/contracts/${userId}/budgets/each`, { key });
+    expect(gone.status).toBe(204);
+    expect(await take(userId, "ada", 240)).toBe(true);
+    expect(await take(userId, "ada", 1)).toBe(false);
+  });
+
+  test("6: one that warns denies nothing", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*", mode: "warn" });
+    expect(await take(userId, "ada", 9)).toBe(true);
+    expect(await take(userId, "ada", 100)).toBe(true);
+    expect(await ask(userId, "ada", 0, "&explain=true")).toMatchObject({ eval: true, remaining: { [TASKS]: 191 } });
+    expect((await show(userId, "each")).balances).toMatchObject([{ used: 109, remaining: 0 }]);
+  });
+
+  test("10: budgets of another organization are not found", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10);
+    const { key: foreignKey } = await api.newOrganization(api.callers.owner, "Other");
+    const foreign = { key: foreignKey };
+    for (const path of ["budgets", "budgets/each"]) {
+      expect(await api.call("GET", `/contracts/${userId}/${path}`, foreign)).toMatchObject({
+        status: 404,
+        body: { error: `Contract with userId ${userId} not found` },
+      });
+    }
+  });
+});
+
+describe("a call", () => {
+  test("without a spender passes only budgets of the whole contract", async () => {
+    const userId = await subscribed();
+    await budget(userId, "whole", 20);
+    await budget(userId, "each", 10, { spender: "*" });
+    const body = { [TASKS]: 15 };
+    const plain = await api.call<Answer>("POST", `/features/${userId}/tasker-board`, { key, body });
+    expect(plain.body.eval).toBe(true);
+    const again = await api.call<Answer>("POST", `/features/${userId}/tasker-board`, { key, body });
+    expect(again.body).toMatchObject({ eval: false, budget: { name: "whole", spender: null, used: 15, remaining: 5 } });
+    const all = await api.call("POST", `/features/${userId}?spender=ada`, { key });
+    expect(all.body).toMatchObject({ "tasker-board": true });
+    expect(await take(userId, "ada", 5)).toBe(true);
+    for (const query of ["", "?details=true"]) {
+      const { body: answers } = await api.call<Record<string, unknown>>("POST", `/features/${userId}${query}`, { key });
+      expect(answers["tasker-board"]).toEqual(query === "" ? false : expect.objectContaining({ eval: false }));
+      expect(answers["tasker-darkMode"]).toEqual(query === "" ? true : expect.objectContaining({ eval: true }));
+    }
+  });
+
+  test.each(["", "a//b", "a/b/c/d/e"])("with the spender '%s' is refused", async (spender) => {
+    const userId = await subscribed();
+    for (const path of [`/features/${userId}`, `/features/${userId}/tasker-board`]) {
+      expect(await api.call("POST", `${path}?member=${encodeURIComponent(spender)}`, { key })).toMatchObject({
+        status: 422,
+        body: { error: "spender must be a path of 1 to 4 ids" },
+      });
+    }
+  });
+
+  test("at the same time as 63 others passes no budget", async () => {
+    const userId = await subscribed();
+    await budget(userId, "team", 40, { spender: "team" });
+    await budget(userId, "each", 7, { spender: "team/*" });
+    const granted = await Promise.all(
+      Array.from({ length: 64 }, async (_, i) => (await take(userId, `team/${i % 8}`, 1)) === true),
+    );
+    expect(granted.filter(Boolean)).toHaveLength(40);
+    const { balances } = await show(userId, "each");
+    expect(balances.reduce((sum, { used }) => sum + used, 0)).toBe(40);
+    expect(Math.max(...balances.map(({ used }) => used))).toBeLessThanOrEqual(7);
+  });
+});
+
+test.each([
+  [{ limit: "tasker-nothing" }, "Unknown limit: tasker-nothing"],
+  [{ limit: "" }, "The limit field must be a non-empty string"],
+  [{ spender: "a//b" }, "The spender field must be a path of 1 to 4 ids, or null"],
+  [{ unit: "a b" }, "The unit field must be the beginning of a unit's name, or null"],
+  [{ amount: -1 }, "The amount field must be a number of at least 0, or the name of a limit"],
+  [{ amount: "nothing" }, "Unknown limit: nothing"],
+  [{ amount: "maxTasks" }, "Unknown limit: maxTasks"],
+  [{ window: "week" }, "The window field must be period, life, or an object of value, unit and anchor"],
+  [
+    { window: { value: 0, unit: "DAY", anchor: "utc" } },
+    "The window field must be period, life, or an object of value, unit and anchor",
+  ],
+  [{ mode: "deny" }, "The mode field must be stop or warn"],
+  [{ until: "soon" }, "The until field must be an ISO 8601 date or null"],
+  [{ thresholds: [80, 80] }, "The thresholds field must be a list of 1 to 5 different whole numbers from 1 to 200"],
+  [{ color: "red" }, "Unknown field: color"],
+])("a budget with %j is refused", async (wrong, error) => {
+  const userId = await subscribed();
+  expect(await put(userId, "wrong", { limit: TASKS, amount: 10, ...wrong })).toMatchObject({
+    status: 422,
+    body: { error },
+  });
+});
