@@ -16,6 +16,7 @@ import {
   pruneUsageKeys,
 } from "../db/queries/retention.ts";
 import { outbox, webhookCursor } from "../db/schema.ts";
+import { pruneMails } from "./mails.ts";
 import { pruneDeliveries } from "./webhook-rows.ts";
 
 /** Number of newest events retained at any age. */
@@ -78,6 +79,7 @@ async function prune({ db, days, sessions }: Kept): Promise<void> {
   const now = new Date();
   await makePartitions(db, now);
   await pruneOutbox(db, now, { days: days.events });
+  await pruneMails(db, days.events);
   await pruneDeliveries(db, { days: days.events, keep: KEEP_DELIVERIES });
   await pruneIdempotencyKeys(db, now);
   await pruneUsageKeys(db, now);

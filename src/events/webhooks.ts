@@ -1,6 +1,7 @@
 import type { Database } from "../db/postgres/connect.ts";
 import { type Claim, claimDeliveries } from "./webhook-claims.ts";
 import { makeDeliveries, type Outcome, settleDelivered, settleFailed } from "./webhook-rows.ts";
+import { RETRY_TIMES, retryDelay, type RetryTimes } from "./retries.ts";
 import { signatures } from "./webhook-signature.ts";
 
 /** Sends one request. Rejects without an answer, with a sentence for the delivery log. */
@@ -12,27 +13,13 @@ export type Post = (request: {
 }) => Promise<{ status: number; retryAfterMs: number | undefined }>;
 
 /** Delivery timings, which tests shorten. */
-export interface WebhookTimes {
-  /**
-   * Delay before the second attempt. Each further delay is four times as long, at most `retryMaxMs`, with 20 % jitter.
-   */
-  retryFirstMs: number;
-  retryMaxMs: number;
-  attempts: number;
+export interface WebhookTimes extends RetryTimes {
   suspendAfter: number;
   suspendOverMs: number;
-  pollMs: number;
 }
 
-/** Nine attempts over about 18 hours. Suspends an endpoint after a day without a success. */
-const TIMES: WebhookTimes = {
-  retryFirstMs: 5000,
-  retryMaxMs: 36_000_000,
-  attempts: 9,
-  suspendAfter: 10,
-  suspendOverMs: 86_400_000,
-  pollMs: 1000,
-};
+/** Suspends an endpoint after a day without a success. */
+const TIMES: WebhookTimes = { ...RETRY_TIMES, suspendAfter: 10, suspendOverMs: 86_400_000 };
 
 /** Default number of requests in flight per process. */
 const CONCURRENT = 64;
@@ -207,10 +194,4 @@ async function attempt(
 /** Equal for every attempt, and for every duplicate that a receiver may get. */
 export function webhookId({ endpointId, eventId }: { endpointId: string; eventId: number }): string {
   return `msg_${endpointId}_${eventId}`;
-}
-
-function retryDelay(attempt: number, retryAfterMs: number | undefined, times: WebhookTimes): number {
-  const backoff = Math.min(times.retryFirstMs * 4 ** (attempt - 1), times.retryMaxMs);
-  const jittered = backoff * (0.8 + 0.4 * Math.random());
-  return Math.min(Math.max(jittered, retryAfterMs ?? 0), times.retryMaxMs * 1.2);
 }

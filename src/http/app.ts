@@ -32,6 +32,7 @@ import { type Health, healthRoutes } from "./routes/health.ts";
 import { offerRoutes, publicOfferRoutes, publishingRoutes } from "./routes/offers.ts";
 import { keyOrganizationRoute, organizationRoutes } from "./routes/organizations.ts";
 import { contractOverrideRoutes, overrideRoutes } from "./routes/overrides.ts";
+import { recoveryRoutes } from "./routes/recovery.ts";
 import { contractScheduledRoutes, scheduledRoutes } from "./routes/scheduled.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
@@ -187,6 +188,7 @@ export function createApp(options: {
   };
   mount("/users", userRoutes);
   mount("/sessions", sessionRoutes);
+  mount("/recovery", recoveryRoutes);
   mount("/organization", keyOrganizationRoute);
   mount("/organizations", organizationRoutes);
   mount(`${IN_ORGANIZATION}/invitations`, organizationInvitationRoutes);

@@ -7,6 +7,7 @@ export const AUDIT_ACTIONS = [
   "user.create",
   "user.update",
   "user.key",
+  "user.recovery",
   "user.delete",
   "session.end",
   "organization.create",

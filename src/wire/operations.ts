@@ -18,6 +18,7 @@ import { invitationOperations } from "./invitations.ts";
 import type { Operation } from "./operation.ts";
 import { overrideOperations } from "./overrides.ts";
 import { organizationOperations } from "./organizations.ts";
+import { recoveryOperations } from "./recovery.ts";
 import { scheduledOperations, serviceScheduledOperations } from "./scheduled.ts";
 import { sessionOperations } from "./sessions.ts";
 import { serviceOperations } from "./services.ts";
@@ -95,6 +96,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...ofrepOperations,
   ...organizationOperations,
   ...invitationOperations,
+  ...recoveryOperations,
   ...userOperations,
   ...sessionOperations,
   ...auditLogOperations,

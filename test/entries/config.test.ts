@@ -175,6 +175,24 @@ it("every problem is reported at once, each in a sentence that names its variabl
   expect(problems.join()).not.toContain("sesame");
 });
 
+it("mails need a sender, and links that no Host header decides", () => {
+  expect(problemsOf(() => readConfig({ SMTP_URL: "smtp://mail.example" }))).toEqual([
+    "SMTP_URL needs MAIL_FROM: mails have a sender and links.",
+    "SMTP_URL needs PUBLIC_URL: mails have a sender and links.",
+  ]);
+  const SMTP_URL = "smtps://faregate:sesame@mail.example";
+  const whole = { SMTP_URL, PUBLIC_URL: "https://faregate.example", MAIL_FROM: "Faregate <no-reply@faregate.example>" };
+  expect(settingsOf(readConfig(whole)).sendsMail).toBe(true);
+  for (const MAIL_FROM of ["nobody", "a@b\r\nBcc: c@d", "<a@b> <c@d>"]) {
+    expect(problemsOf(() => readConfig({ ...whole, MAIL_FROM }))).toEqual([
+      expect.stringMatching(/^MAIL_FROM must be/),
+    ]);
+  }
+  const problems = problemsOf(() => readConfig({ ...whole, SMTP_URL: "https://faregate:sesame@mail.example" }));
+  expect(problems.join()).toMatch(/^SMTP_URL must be/);
+  expect(problems.join()).not.toContain("sesame");
+});
+
 it("REST and the event server may not share a port", () => {
   expect(problemsOf(() => readConfig({ PORT: "5403" }))).toHaveLength(1);
 });

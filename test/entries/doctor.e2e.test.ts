@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { API_SECRETS, createTestApi } from "../support/api.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { openMailServer } from "../support/mail-server.ts";
 import { freePort, TEST_SECRETS } from "../support/event-server.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -83,6 +84,28 @@ it("finds a weak secret, a port that somebody else has and an old schema, all at
     taken.close();
     await old.drop();
   }
+});
+
+it("finds a mail server that does not answer, one that does, and mails that fail", async () => {
+  const mailServer = await openMailServer();
+  const mail = { MAIL_FROM: "no-reply@faregate.example", PUBLIC_URL: "https://faregate.example" };
+  const environment = { ...TEST_SECRETS, DATABASE_URL: database.url, ...mail };
+  const right = await examine({ ...environment, SMTP_URL: mailServer.url });
+  expect(right.findings).toContainEqual(["ok", "mail", expect.stringMatching(/admits this one/)]);
+  await mailServer.close();
+  await database.connection.client`
+    insert into mails (id, kind, organization_id, language, status, next_attempt_at, error)
+    values ('1', 'recovery', '', 'en', 'failed', now(), 'no such mailbox')`;
+  const wrong = await examine({ ...environment, SMTP_URL: mailServer.url.replace("//", "//faregate:sesame@") });
+  await database.connection.client`delete from mails`;
+  expect(wrong.code).toBe(1);
+  expect(wrong.findings).toContainEqual(["FAIL", "mail", expect.stringContaining("ECONNREFUSED")]);
+  expect(wrong.findings).toContainEqual([
+    "warn",
+    "mail",
+    expect.stringMatching(/1 failed within a day.*no such mailbox/),
+  ]);
+  expect(wrong.output).not.toContain("sesame");
 });
 
 it("finds a database that does not answer and variables that cannot be read", async () => {

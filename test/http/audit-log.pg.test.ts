@@ -28,6 +28,7 @@ const ELSEWHERE = [
   "DELETE /sessions",
   "DELETE /sessions/current",
   "DELETE /sessions/:sessionId",
+  "POST /recovery",
   "POST /features/:userId",
   "POST /features/:userId/pricing-token",
   "POST /features/:userId/:featureId",

@@ -70,6 +70,20 @@ export async function changeAccounts(api: TestApi, taken: Take): Promise<void> {
     body: { password: "open-sesame" },
     entry: { after: expect.objectContaining({ passwordChanged: true }) },
   });
+  const recovery = await take({
+    route: "POST /users/:username/recovery",
+    actions: ["user.recovery"],
+    key: admin,
+    entry: { target: "newcomer", after: expect.objectContaining({ username: "newcomer" }) },
+  });
+  ids["linkToken"] = recovery.url?.split("/").at(-1) ?? "";
+  await take({
+    route: "POST /recovery/:linkToken",
+    actions: ["user.update"],
+    key: admin,
+    body: { password: "sesame-open" },
+    entry: { target: "newcomer", after: expect.objectContaining({ passwordChanged: true }) },
+  });
   await take({ route: "PUT /users/:username/api-key", actions: ["user.key"], key: admin });
   await take({
     route: "PUT /users/:username/role",

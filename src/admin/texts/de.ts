@@ -1063,6 +1063,7 @@ export const de: Texts = {
       "member.add": "Mitglied hinzugefügt",
       "member.change": "Rolle eines Mitglieds geändert",
       "member.remove": "Mitglied entfernt",
+      "user.recovery": "Link für ein neues Passwort angelegt",
       "invitation.create": "Einladung angelegt",
       "invitation.revoke": "Einladung widerrufen",
       "key.create": "API-Schlüssel angelegt",

@@ -124,6 +124,7 @@ export const audit = {
     "member.add": "Member added",
     "member.change": "Member’s role changed",
     "member.remove": "Member removed",
+    "user.recovery": "Link for a new password created",
     "invitation.create": "Invitation created",
     "invitation.revoke": "Invitation revoked",
     "key.create": "API key created",

@@ -64,10 +64,13 @@ export const KEY_REQUIRED = 'API Key not found. Please ensure to add an API Key 
 export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/users/authenticate", methods: ["POST"], access: "public" },
   { pattern: "/users", methods: ["POST"], access: "public" },
+  { pattern: "/users/*/recovery", methods: ["POST"], access: { users: ["ADMIN"], keys: "user-only" } },
   { pattern: "/users/**", methods: ALL_METHODS, access: USER_KEYS },
   { pattern: "/sessions", methods: ["POST"], access: "public" },
   { pattern: "/sessions/**", methods: ["GET", "DELETE"], access: USER_KEYS },
 
+  { pattern: "/recovery", methods: ["POST"], access: "public" },
+  { pattern: "/recovery/*", methods: ["POST"], access: "public" },
   { pattern: "/invitations/*", methods: ["GET"], access: "public" },
   { pattern: "/invitations/*/accept", methods: ["POST"], access: "public" },
   { pattern: "/organizations/*/invitations", methods: ["GET", "POST"], access: USER_KEYS, members: WRITERS },

@@ -7,6 +7,7 @@ import { createKeyring, readApiKey } from "../../operations/credentials.ts";
 import { type Config, type Secrets, workerCount } from "../process/config.ts";
 import type { FoundDatabase } from "../process/database-access.ts";
 import type { Finding } from "./doctor-finding.ts";
+import { examineMail } from "./doctor-mail.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 
 type Sql = Connection["client"];
@@ -35,6 +36,7 @@ export async function examineDatabase(
     ["settings", () => settings(client, config, isPooled)],
     ["schema", () => schema(client)],
     ["keys", () => keys(client, secrets)],
+    ["mail", () => examineMail(client, config)],
     ["role", () => role(client, isEmbedded)],
     ...(sessions === undefined ? [] : [["notify", () => notifications(sessions)] as const]),
   ];

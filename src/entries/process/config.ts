@@ -212,6 +212,16 @@ const schema = z.object({
   WEBHOOKS_PER_ORGANIZATION: number("WEBHOOKS_PER_ORGANIZATION", 20, 1000, 1),
   /** Webhook requests in flight per event process; see events/webhooks.ts for the shares. */
   WEBHOOK_DELIVERIES: number("WEBHOOK_DELIVERIES", 64, 1000, 8),
+  /** Server that sends mails. Default: links are copied. */
+  SMTP_URL: address("SMTP_URL", ["smtp:", "smtps:"]),
+  /** Sender of mails: an address, or a name with an address in angle brackets. */
+  MAIL_FROM: z
+    .string()
+    .regex(
+      /^(?:[^<>\r\n]*<[^@<>\s]+@[^@<>\s]+>|[^@<>\s]+@[^@<>\s]+)$/,
+      "MAIL_FROM must be an address such as Faregate <no-reply@example.com>.",
+    )
+    .optional(),
   /** Seconds after which an unread event stream is closed. */
   STREAM_STALL_TIMEOUT: number("STREAM_STALL_TIMEOUT", 30, 300, 1),
   /** Time-outs for headers, for the whole request, and until the next one, in seconds; see http-server.ts. */
@@ -301,6 +311,12 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     problems.push(
       `HEADERS_TIMEOUT is ${headers} s and REQUEST_TIMEOUT ${request} s: headers are a part of the request, and may not take longer.`,
     );
+  }
+  if (result.success && result.data.SMTP_URL !== undefined) {
+    // Links in mails must not depend on the Host header of whoever asks for them.
+    for (const name of ["MAIL_FROM", "PUBLIC_URL"] as const) {
+      if (result.data[name] === undefined) problems.push(`SMTP_URL needs ${name}: mails have a sender and links.`);
+    }
   }
   if (given["NODE_TLS_REJECT_UNAUTHORIZED"] === "0") {
     problems.push("NODE_TLS_REJECT_UNAUTHORIZED=0 trusts whoever answers in place of the database: unset it.");

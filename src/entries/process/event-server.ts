@@ -30,6 +30,7 @@ import type { Process } from "./lifecycle.ts";
 import { applicationOver, healthApplication, openResources } from "./resources.ts";
 import { openTracing } from "../platform/tracing.ts";
 import { createPost } from "../platform/webhook-post.ts";
+import { mailMetrics, openMails } from "./mails.ts";
 
 /** Clients reconnect within up to 5 s; those within this time get the events recorded meanwhile. */
 const RETURN_MS = 10_000;
@@ -98,6 +99,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     onError: (error) => log("warn", "webhooks cannot be delivered for now", error),
     concurrent: config.WEBHOOK_DELIVERIES,
   });
+  const mails = openMails(config, resources, log);
   const stopRetention = startRetention({
     db: resources.db,
     days: {
@@ -180,6 +182,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
         type: "counter",
         value: cut,
       },
+      ...mailMetrics(mails),
     ],
   });
   const app = config.EVENTS_ONLY
@@ -195,7 +198,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
       clearInterval(expiry);
       clearInterval(terms);
       opened.endStreams();
-      await Promise.all([feed.stop(), webhooks.stop(), stopRetention(), stopRollUp()]);
+      await Promise.all([feed.stop(), webhooks.stop(), mails?.stop(), stopRetention(), stopRollUp()]);
     },
     close: async () => void (await Promise.all([connection.close(), opened.close(), traced?.close()])),
   };

@@ -14,6 +14,7 @@ export function settingsOf(config: Config): Settings {
     sessionLifetimeSeconds: config.SESSION_LIFETIME,
     allowTestEvents: config.ENABLE_TEST_EVENT,
     publicUrl: config.PUBLIC_URL,
+    sendsMail: config.SMTP_URL !== undefined,
     webhookAllowedHosts: config.WEBHOOK_ALLOWED_HOSTS,
     accountCallsPerMinute: config.ACCOUNT_CALLS_PER_MINUTE,
     failedSignInsPerMinute: config.FAILED_SIGN_INS_PER_MINUTE,

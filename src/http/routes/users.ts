@@ -1,6 +1,7 @@
 import { Hono } from "hono";
 import { renewSessionToken } from "../../operations/accounts/session-rows.ts";
 import { authenticate } from "../../operations/accounts/sign-in.ts";
+import { createRecovery } from "../../operations/accounts/recovery.ts";
 import { createUser, requireSignUpAllowed } from "../../operations/accounts/sign-up.ts";
 import { regenerateApiKey, showUserKey } from "../../operations/accounts/user-keys.ts";
 import {
@@ -14,6 +15,7 @@ import {
 import { type AppEnv, clientOf, context, logRequest, type AppContext } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { credentials, keyRotation, newRole, newUser, userChange } from "../../wire/users.ts";
+import { consoleUrl } from "../links.ts";
 import { afterOf, leadingInteger, momentOf, queryParameter, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 import { setSessionCookie } from "../session-cookie.ts";
@@ -66,6 +68,10 @@ export const userRoutes = new Hono<AppEnv>()
     const renewed = await regenerateApiKey(context(c), c.req.param("username"), rotation);
     if (rotation().endSessions === true) await renewCookie(c, c.req.param("username"));
     return json(c, renewed);
+  })
+  .post("/:username/recovery", async (c) => {
+    const { token, expiresAt } = await createRecovery(context(c), c.req.param("username"));
+    return json(c, { url: consoleUrl(c, `recovery/${token}`), expiresAt }, 201);
   })
   .put("/:username/role", async (c) => {
     const { role } = bodyOf(c, newRole);

@@ -1,4 +1,4 @@
-import { and, count, desc, eq, gt, isNotNull, isNull } from "drizzle-orm";
+import { and, count, desc, eq, gt, isNotNull, isNull, type SQL } from "drizzle-orm";
 import type { MemberRole, OrganizationRole } from "../../core/access/caller.ts";
 import * as membership from "../../core/access/membership.ts";
 import { invitations, members, organizations, users } from "../../db/schema.ts";
@@ -7,7 +7,7 @@ import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { findByToken, hashLinkToken, linkToken } from "./link-tokens.ts";
-import { type Language, queueMail } from "./mails.ts";
+import { type Language, queueInvitationMail } from "./mails.ts";
 import { actorIn, lockOrganization, refuse, requireUserId } from "./organization-view.ts";
 import type { Client } from "./password-hashing.ts";
 import { registerUser } from "./sign-up.ts";
@@ -87,7 +87,7 @@ export async function createInvitation(
       })
       .returning();
     if (row === undefined) throw new Error("the new invitation has no row");
-    if (email !== null) await queueMail(ctx, { kind: "invitation", invitationId: id, organizationId, language });
+    if (email !== null) await queueInvitationMail(ctx, { invitationId: id, organizationId, language });
     const after = { role, email, expiresAt: row.expiresAt };
     await audit(ctx, { action: "invitation.create", organizationId, target: organization.name, after });
     return { invitation: viewOf(ctx, row), token };
@@ -181,11 +181,13 @@ export async function showInvitation(ctx: Context, link: Link): Promise<Invitati
 }
 
 function findInvitation(ctx: Context, { token, client }: Link) {
-  return findByToken(ctx, { token, kind: "invitation", address: client.address }, (hash) => findValid(ctx, hash));
+  return findByToken(ctx, { token, kind: "invitation", address: client.address }, (hash) =>
+    findValidInvitation(ctx, eq(invitations.tokenHash, hash)),
+  );
 }
 
 /** Finds a pending invitation whose inviter may still add such a member. */
-async function findValid(ctx: Context, tokenHash: string) {
+export async function findValidInvitation(ctx: Context, where: SQL) {
   const [found] = await ctx.db
     .select({
       row: invitations,
@@ -195,7 +197,7 @@ async function findValid(ctx: Context, tokenHash: string) {
     .from(invitations)
     .innerJoin(organizations, eq(organizations.id, invitations.organizationId))
     .innerJoin(users, eq(users.id, invitations.inviterId))
-    .where(eq(invitations.tokenHash, tokenHash));
+    .where(where);
   if (found === undefined || stateOf(found.row, ctx.resources.now()) !== "pending") return undefined;
   const inviter = { kind: "user" as const, ...found.inviter };
   const role = await organizationRole({ ...ctx, caller: inviter }, found.row.organizationId);
@@ -219,10 +221,10 @@ export async function acceptInvitation(
   ctx: Context,
   input: Link & { newUser: () => { username: string; password: string } },
 ): Promise<AcceptedInvitation> {
-  const { token, client } = input;
+  const { client } = input;
   if (ctx.caller.kind === "key") requireUserId(ctx.caller);
   const { row: seen } = await findInvitation(ctx, input);
-  const join = (ctx: Context, user: { id: string; username: string }) => joinOrganization(ctx, seen, token, user);
+  const join = (ctx: Context, user: { id: string; username: string }) => joinOrganization(ctx, seen, user);
   if (ctx.caller.kind === "user") {
     const { caller } = ctx;
     return transaction(ctx, (ctx) => join(ctx, caller));
@@ -238,12 +240,11 @@ export async function acceptInvitation(
 async function joinOrganization(
   ctx: Context,
   { id, organizationId }: Row,
-  token: string,
   user: { id: string; username: string },
 ): Promise<AcceptedInvitation> {
   const organization = await lockOrganization(ctx, organizationId, "no key update");
   await ctx.db.select({ id: invitations.id }).from(invitations).where(eq(invitations.id, id)).for("update");
-  const found = await findValid(ctx, await hashLinkToken(token));
+  const found = await findValidInvitation(ctx, eq(invitations.id, id));
   if (found === undefined) throw new Failure("notFound", "NOT FOUND: This invitation link is not valid any more");
   const { role } = found.row;
   const conflict = () =>

@@ -10,6 +10,7 @@ import { hashPassword } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 import { type Client, hashing, UNKNOWN_CLIENT } from "./password-hashing.ts";
 import { endSessionsOf, sessionOfCaller } from "./session-rows.ts";
+import { endRecoveries } from "./recovery.ts";
 import { limitAccountCalls } from "./throttle.ts";
 import {
   factsOf,
@@ -213,6 +214,7 @@ async function writeUser(
     .where(eq(users.id, target.id));
   if (role !== target.role) await endSessionsOf(ctx, target.id);
   else if (change.passwordHash !== undefined) await endSessionsOf(ctx, target.id, sessionOfCaller(ctx));
+  if (change.passwordHash !== undefined) await endRecoveries(ctx, target.id);
   await audit(ctx, {
     action: "user.update",
     organizationId: null,
