@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createTestApi, type Callers, type TestApi, type TestUser } from "../support/api.ts";
+import { OWN_ORIGIN, signInByCookie } from "../support/browser-session.ts";
 
 interface Invited {
   id: string;
@@ -129,6 +130,18 @@ describe("a link", () => {
     for (const answer of [await accept(tokenOf(made), { key: callers.outsider.key }), await show(tokenOf(made))]) {
       expect([answer.status, answer.body]).toEqual([404, { error: INVALID }]);
     }
+  });
+
+  it("makes the user of a session a member, and not by a page of another origin", async () => {
+    const token = tokenOf(await invite());
+    const user = await api.newUser();
+    const { cookie } = await signInByCookie(api, user.username);
+    const post = (origin: string) =>
+      api.call("POST", `/invitations/${token}/accept`, { body: {}, headers: { cookie, origin } });
+    const forged = await post("https://evil.example");
+    expect([forged.status, forged.body]).toEqual([403, { error: "This request comes from another page" }]);
+    expect(await memberNames()).not.toContain(user.username);
+    expect((await post(OWN_ORIGIN)).body).toMatchObject({ username: user.username, role: "EVALUATOR" });
   });
 
   it("makes a new user, also where sign-up is closed", async () => {

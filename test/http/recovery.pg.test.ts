@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { createTestApi, type Callers, type TestApi } from "../support/api.ts";
+import { signInByCookie } from "../support/browser-session.ts";
 
 let api: TestApi;
 let callers: Callers;
@@ -46,6 +47,17 @@ it("a platform ADMIN makes a link, which sets a new password once", async () => 
   const again = await recover(token, "another-sesame");
   expect([again.status, again.body]).toEqual([404, INVALID]);
   expect(await signIn(username, "sesame-open")).toBe(200);
+});
+
+it("a new password by a link ends every session, and leaves the key", async () => {
+  const { username, key } = await api.newUser();
+  const { cookie } = await signInByCookie(api, username);
+  const me = async () => (await api.call("GET", "/users/me", { headers: { cookie } })).status;
+  const token = await link(username);
+  expect(await me()).toBe(200);
+  expect((await recover(token)).status).toBe(204);
+  expect(await me()).toBe(401);
+  expect((await api.call("GET", "/users/me", { key })).status).toBe(200);
 });
 
 it("nobody else makes one", async () => {
