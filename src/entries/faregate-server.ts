@@ -74,6 +74,33 @@ secrets. Exit codes: 0 done; 2 not done.`,
     run: () => import("./commands/check-ledger.ts"),
   },
   {
+    name: "export-organization <id> <folder>",
+    summary: "Freeze an organization, and write its rows for another instance.",
+    help: `
+Changes of a frozen organization are answered with 503 and Retry-After; reads and evaluations without amounts go on.
+Exit codes: 0 done; 2 not done.`,
+    run: () => import("./commands/export-organization.ts"),
+  },
+  {
+    name: "import-organization <folder>",
+    summary: "Write an exported organization into this instance, and check the ledger.",
+    options: [
+      ["--accounts <which>", "existing: take accounts of this instance with the same names for the same people"],
+    ],
+    help: "\nOne transaction. Exit codes: 0 done; 2 nothing was written.",
+    run: () => import("./commands/import-organization.ts"),
+  },
+  {
+    name: "move-organization <folder>",
+    summary: "End the move where it began: answer its calls with the new address.",
+    options: [
+      ["--to <url>", "address of the other instance, which is answered with 410"],
+      ["--cancel", "keep the organization here, and admit changes again"],
+    ],
+    help: "\nCompares every row with the export first. Exit codes: 0 done; 2 not done, such as after a change since the export.",
+    run: () => import("./commands/move-organization.ts"),
+  },
+  {
     name: "reseal",
     summary: "Encrypt API keys and webhook secrets anew, as the last step of replacing API_KEYS_SECRET.",
     help: `

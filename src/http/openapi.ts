@@ -57,11 +57,16 @@ const IF_NONE_MATCH = {
 };
 const ETAG = { ETag: { description: "Changes with the answer", schema: { type: "string" } } };
 
-/** Errors that every operation can return. An operation without a body has no 413, and a public one no 403. */
+/** Errors that every operation can return. An operation without a body has no 413, and a public one no 403 and 410. */
 const SHARED_ERRORS = {
   400: ["BadRequest", "The request cannot be read, or a rule forbids it", "INVALID DATA: Malformed JSON body"],
   401: ["Unauthenticated", "The key is missing or unknown", "INVALID DATA: Invalid API Key"],
   403: ["Forbidden", "The key is not allowed to do this", "You do not have permission to access this resource"],
+  410: [
+    "Gone",
+    "The organization has moved to another instance, whose address is in details",
+    "The organization has moved to https://two.example.com",
+  ],
   413: ["TooLarge", "The body is too large, or has too many values", "The request body is larger than 2 MB"],
   422: ["Unprocessable", "A field of the body, or an id in the path, is wrong", "Username is required"],
   429: [
@@ -85,6 +90,7 @@ function errorsOf(operation: Operation, isPublic: boolean, schemas: Schemas): Js
   const { failure: other } = operation;
   const shared = Object.entries(SHARED_ERRORS).filter(([status]) => {
     if (status === "403") return !isPublic;
+    if (status === "410") return !isPublic || operation.path.startsWith("/billing/");
     if (status === "413") return operation.body !== undefined;
     return status !== "422" || operation.body !== undefined || operation.path.includes("{organizationId}");
   });

@@ -1,6 +1,6 @@
 import { and, eq, sql, type SQL, type SQLWrapper } from "drizzle-orm";
 import { type MaybePromise, chain } from "../core/maybe-promise.ts";
-import type { Caller, OrganizationRole } from "../core/access/caller.ts";
+import type { Caller, Move, OrganizationRole } from "../core/access/caller.ts";
 import { members, organizations } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
 import { cacheHash, hashApiKey, type Keyring, MAX_KEY_LENGTH } from "./credentials.ts";
@@ -26,9 +26,10 @@ export function identifyCaller(resources: Resources, apiKey: string | undefined)
   if (apiKey.startsWith("org_")) {
     return chain(findKey(resources, apiKey, resources.snapshots.organizationKey), (key): Caller => {
       if (key === null) throw new Failure("unauthenticated", "Invalid Organization API Key");
-      const { keyId, organizationId, scope } = key;
+      const { keyId, organizationId, scope, movedTo } = key;
       resources.keyUses.note("key", keyId, resources.now());
-      return { kind: "key", keyId, organizationId, scope };
+      const caller = { kind: "key", keyId, organizationId, scope } as const;
+      return movedTo === null ? caller : { ...caller, move: { to: movedTo === "" ? null : movedTo } };
     });
   }
   throw new Failure("unauthenticated", 'Invalid API Key format. API Keys must start with "usr_" or "org_"');
@@ -99,6 +100,31 @@ export async function organizationRole(ctx: Context, organizationId: string): Pr
     .from(members)
     .where(and(eq(members.organizationId, organizationId), eq(members.userId, callerId)));
   return rows[0]?.role;
+}
+
+/** Returns the move of an organization to another instance; undefined for one that stays. */
+export async function moveOf(ctx: Context, organizationId: string): Promise<Move | undefined> {
+  const [row] = await ctx.db
+    .select({ frozenAt: organizations.frozenAt, to: organizations.movedTo })
+    .from(organizations)
+    .where(eq(organizations.id, organizationId));
+  return row === undefined || (row.frozenAt === null && row.to === null) ? undefined : { to: row.to };
+}
+
+/** Seconds after which a client asks a frozen organization again. */
+const RETRY_FROZEN_SECONDS = 10;
+
+/**
+ * Refuses what may change an organization that is frozen for its move, and everything once it has moved.
+ * @throws Failure gone with the new address; unavailable.
+ */
+export function refuseMove(move: Move | undefined, isRead: boolean): void {
+  if (move === undefined) return;
+  if (move.to !== null) throw new Failure("gone", `The organization has moved to ${move.to}`, { details: move.to });
+  if (isRead) return;
+  throw new Failure("unavailable", "The organization is being moved. Please try again", {
+    retryAfterSeconds: RETRY_FROZEN_SECONDS,
+  });
 }
 
 /** Matches case-insensitively. Uses `strpos` instead of `like`, so that no character of the text is a wildcard. */

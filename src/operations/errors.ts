@@ -13,6 +13,8 @@ export type FailureCode =
   | "forbidden"
   /** Nonexistent or belonging to someone else; both must look identical. */
   | "notFound"
+  /** The organization has moved to another instance; `details` is its address. */
+  | "gone"
   /** Conflicts with existing data. */
   | "conflict"
   /** The shape of the request is wrong: a missing field, a wrong type. */

@@ -18,7 +18,20 @@ export type Caller =
       /** Session of a request without a key, whose cookie named the user. */
       sessionId?: string;
     }
-  | { kind: "key"; keyId: string; organizationId: string; scope: KeyScope };
+  | {
+      kind: "key";
+      keyId: string;
+      organizationId: string;
+      scope: KeyScope;
+      /** Set while the organization moves to another instance, and afterwards. */
+      move?: Move;
+    };
+
+/** Move of an organization to another instance. */
+export interface Move {
+  /** Address of the other instance; null while the organization is still here, but frozen. */
+  readonly to: string | null;
+}
 
 export type UserCaller = Extract<Caller, { kind: "user" }>;
 

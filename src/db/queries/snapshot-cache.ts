@@ -23,6 +23,8 @@ export interface OrganizationKeyRow {
   scope: KeyScope;
   /** Expiry of the key, in milliseconds since 1970; null for never. */
   expiresAtMs: number | null;
+  /** Where the organization has moved to; empty while it is frozen for a move, null otherwise. */
+  movedTo: string | null;
 }
 
 export interface UserRow {
@@ -153,10 +155,17 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
   return {
     organizationKey: byHash(
       (hashes) => client<({ hash: string } & OrganizationKeyRow)[]>`
-        select key_hash as hash, id as "keyId", organization_id as "organizationId", scope,
-          (extract(epoch from expires_at) * 1000)::float8 as "expiresAtMs"
-        from organization_keys where key_hash = any(${hashes})`,
-      ({ keyId, organizationId, scope, expiresAtMs }) => ({ keyId, organizationId, scope, expiresAtMs }),
+        select k.key_hash as hash, k.id as "keyId", k.organization_id as "organizationId", k.scope,
+          (extract(epoch from k.expires_at) * 1000)::float8 as "expiresAtMs",
+          coalesce(o.moved_to, case when o.frozen_at is not null then '' end) as "movedTo"
+        from organization_keys k join organizations o on o.id = k.organization_id where k.key_hash = any(${hashes})`,
+      ({ keyId, organizationId, scope, expiresAtMs, movedTo }) => ({
+        keyId,
+        organizationId,
+        scope,
+        expiresAtMs,
+        movedTo,
+      }),
     ),
     userByKey: byHash(
       (hashes) => client<({ hash: string } & UserRow)[]>`

@@ -150,6 +150,9 @@ export const organizations = pgTable(
     gateRules: json("gate_rules").$type<GateRule[]>(),
     /** Shares of a limit that raise an event, in percent, ascending. Null: the default ones. */
     usageThresholds: json("usage_thresholds").$type<number[]>(),
+    /** Since when it is frozen for a move to another instance, whose address follows once it has moved. */
+    frozenAt: moment("frozen_at"),
+    movedTo: text("moved_to"),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },

@@ -10,7 +10,7 @@ import { createLog } from "../../events/log.ts";
 import { startRetention } from "../../events/retention.ts";
 import { startRollUp } from "../../events/roll-up.ts";
 import { startWebhooks } from "../../events/webhooks.ts";
-import { identifyCaller } from "../../operations/access.ts";
+import { identifyCaller, refuseMove } from "../../operations/access.ts";
 import { contextOf, type Resources } from "../../operations/context.ts";
 import { sessionBounds } from "../../operations/session-bounds.ts";
 import { openApiKey } from "../../operations/credentials.ts";
@@ -224,8 +224,12 @@ async function startOf(
 async function organizationOfKey(resources: Resources, key: string, address: string, limit: number): Promise<string> {
   try {
     const caller = await identifyCaller(resources, key);
-    if (caller.kind === "key") return caller.organizationId;
+    if (caller.kind === "key") {
+      refuseMove(caller.move, true);
+      return caller.organizationId;
+    }
   } catch (error) {
+    if (error instanceof Failure && error.code === "gone") throw new HandshakeError(error.message);
     if (error instanceof Failure && error.code === "unauthenticated") {
       const failure = resources.callLimits.unknownKeyFailure(address, resources.now(), error, limit);
       throw new HandshakeError(failure.message);

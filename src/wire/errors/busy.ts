@@ -73,6 +73,11 @@ export const unavailable: ErrorKind = {
       ],
     },
     {
+      remedy:
+        "Retry after ten seconds: operators move the organization to another instance, and reads go on meanwhile.",
+      sentences: ["The organization is being moved. Please try again"],
+    },
+    {
       remedy: "Close streams that you no longer read, and reconnect with back-off.",
       sentences: ["Too many event streams are open. Please try again"],
     },

@@ -2,7 +2,7 @@ import { tooLarge, tooManyRequests, unavailable, unexpected } from "./busy.ts";
 import { forbidden, unauthenticated } from "./denied.ts";
 import type { ErrorKind } from "./entry.ts";
 import { invalid } from "./invalid.ts";
-import { conflict, notFound } from "./state.ts";
+import { conflict, gone, notFound } from "./state.ts";
 import { unprocessable } from "./unprocessable.ts";
 
 /** Every kind of error by its code, in the order of their statuses. A test holds the sentences against the source. */
@@ -12,6 +12,7 @@ export const ERRORS = {
   forbidden,
   notFound,
   conflict,
+  gone,
   tooLarge,
   unprocessable,
   tooManyRequests,

@@ -8,7 +8,7 @@ export interface ErrorSentences {
 export interface ErrorKind {
   /** Heading of the catalogue; its anchor is made from it. */
   readonly title: string;
-  readonly status: 400 | 401 | 403 | 404 | 409 | 413 | 422 | 429 | 500 | 503;
+  readonly status: 400 | 401 | 403 | 404 | 409 | 410 | 413 | 422 | 429 | 500 | 503;
   readonly meaning: string;
   /** Applies to every sentence of the kind. */
   readonly remedy: string;

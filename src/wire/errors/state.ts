@@ -205,3 +205,16 @@ export const conflict: ErrorKind = {
     },
   ],
 };
+
+export const gone: ErrorKind = {
+  title: "Gone",
+  status: 410,
+  meaning: "The organization has moved to another instance. Nothing was changed.",
+  remedy: "Send the call to the address in `details`. Keys are the same there.",
+  groups: [
+    {
+      remedy: "Set the new address in the client, or let the router in front send the key there.",
+      sentences: ["The organization has moved to {address}"],
+    },
+  ],
+};

@@ -1,0 +1,30 @@
+import { commandLine } from "../../core/command-line.ts";
+import { schemaVersion } from "../../db/migrate.ts";
+import { StartupProblem } from "../../db/postgres/connect.ts";
+import { importOrganization } from "../../operations/moving.ts";
+import { exportFolder, readManifest } from "../platform/organization-folder.ts";
+import { withResources } from "../process/bare-resources.ts";
+import { prepareDatabase } from "../process/prepare-database.ts";
+import { runCommand } from "./command.ts";
+
+/*
+ * `faregate-server import-organization <folder>` writes an exported organization into this instance, and checks the ledger, in one
+ * transaction. Exit code 0, or 2 with one sentence and nothing written.
+ */
+await runCommand(async ({ config, database, secrets }) => {
+  const [folder, ...flags] = process.argv.slice(2);
+  if (folder === undefined)
+    throw new StartupProblem(`From where? ${commandLine("import-organization <folder> [--accounts=existing]")}`);
+  const manifest = readManifest(folder);
+  const takesAccounts = flags.includes("--accounts=existing");
+  await prepareDatabase(config, secrets(), database);
+  const options = { database, applicationName: "faregate-import-organization" };
+  return withResources(config, secrets(), options, async ({ db, keyring }) => {
+    const schema = await schemaVersion(db.$client);
+    const given = { manifest, schema, takesAccounts };
+    const { rows, accounts } = await importOrganization({ db, keyring }, exportFolder(folder), given);
+    const same = accounts.length === 0 ? "" : ` Accounts that existed: ${accounts.join(", ")}.`;
+    process.stdout.write(`${manifest.name} is here: ${rows} rows, and all balances agree with the ledger.${same}\n`);
+    return 0;
+  });
+});
