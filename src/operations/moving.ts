@@ -1,6 +1,6 @@
 import { eq, sql } from "drizzle-orm";
 import { checkLedger } from "../db/invariants.ts";
-import type { Database } from "../db/postgres/connect.ts";
+import { type Database, StartupProblem } from "../db/postgres/connect.ts";
 import {
   type CopiedTable,
   deleteRows,
@@ -10,7 +10,6 @@ import {
 } from "../db/queries/organization-copy.ts";
 import { organizations, users, webhookEndpoints } from "../db/schema.ts";
 import { type Keyring, openApiKey } from "./credentials.ts";
-import { Failure } from "./errors.ts";
 
 /*
  * An organization moves to another instance. The source freezes it and writes its rows into a folder, the target reads them, and the
@@ -23,7 +22,7 @@ export interface Written {
   sha256: string;
 }
 
-/** What an exported folder has. */
+/** Contents of an exported folder. */
 export interface Manifest {
   format: 1;
   organizationId: string;
@@ -45,7 +44,7 @@ export interface ExportFolder {
 /** Tables that may change while an organization is frozen: accounts sign in, and refused calls are recorded. */
 const UNVERIFIED = new Set(["users", "organization_keys", "audit_log", "denials"]);
 
-const unknown = (organizationId: string) => new Failure("notFound", `Organization with ID ${organizationId} not found`);
+const unknown = (organizationId: string) => new StartupProblem(`Organization with ID ${organizationId} not found`);
 
 /** Refuses changes of the organization from now on. Processes learn of it within a second. */
 export async function freezeOrganization(db: Database, organizationId: string, now: Date): Promise<void> {
@@ -86,7 +85,7 @@ export async function exportOrganization(
   );
 }
 
-/** What an import brought. */
+/** Result of an import. */
 export interface Imported {
   rows: number;
   /** Accounts that existed, and stand for those of the same name. */
@@ -95,7 +94,7 @@ export interface Imported {
 
 /**
  * Writes the rows of an export in one transaction, and checks the ledger in it. Platform ADMINs arrive as USERs.
- * @throws Failure for another schema, an organization that is here, keys under another secret, names that are taken, and a ledger that
+ * @throws StartupProblem for another schema, an organization that is here, keys under another secret, names that are taken, and a ledger that
  * disagrees.
  */
 export async function importOrganization(
@@ -106,7 +105,7 @@ export async function importOrganization(
   const { manifest, schema } = input;
   const { organizationId } = manifest;
   if (manifest.schema !== schema)
-    throw new Failure("invalid", "The export is of another release: bring both instances to the same release first");
+    throw new StartupProblem("The export is of another release: bring both instances to the same release first");
   return db.transaction(async (tx) => {
     await makeRoom(tx, organizationId);
     const all = await listCopiedTables(tx);
@@ -132,10 +131,7 @@ export async function importOrganization(
     const { violations } = await checkLedger(tx);
     const [violation] = violations;
     if (violation !== undefined)
-      throw new Failure(
-        "invalid",
-        `The imported ledger disagrees: ${violation.rule}, contract ${violation.contractId}`,
-      );
+      throw new StartupProblem(`The imported ledger disagrees: ${violation.rule}, contract ${violation.contractId}`);
     return { rows, accounts: [...taken.values()].map(({ username }) => username) };
   });
 }
@@ -144,7 +140,7 @@ export async function importOrganization(
 async function makeRoom(tx: Database, organizationId: string): Promise<void> {
   const [here] = await tx.select().from(organizations).where(eq(organizations.id, organizationId)).for("update");
   if (here === undefined) return;
-  if (here.movedTo === null) throw new Failure("conflict", `The organization ${here.name} is on this instance already`);
+  if (here.movedTo === null) throw new StartupProblem(`The organization ${here.name} is on this instance already`);
   await tx.execute(sql`delete from audit_log where organization_id = ${organizationId}`);
   await tx.delete(organizations).where(eq(organizations.id, organizationId));
 }
@@ -164,8 +160,7 @@ async function insertAccounts(
     if (same === undefined) await insertRows(tx, table, [JSON.stringify({ ...account, role: "USER" })]);
     else if (same.id === account.id || takes) taken.set(account.id, same);
     else
-      throw new Failure(
-        "conflict",
+      throw new StartupProblem(
         `The account ${account.username} exists on this instance: --accounts=existing takes it for the same person`,
       );
   }
@@ -186,8 +181,7 @@ async function requireReadable(keyring: Keyring, lines: readonly string[]): Prom
   for (const line of lines) {
     const { key_sealed: sealed } = JSON.parse(line) as { key_sealed: string };
     await openApiKey(keyring, sealed).catch((cause: unknown) => {
-      throw new Failure(
-        "invalid",
+      throw new StartupProblem(
         "The keys are sealed with another API_KEYS_SECRET: set API_KEYS_SECRET_PREVIOUS to that of the other instance, and run reseal afterwards",
         { cause },
       );
@@ -209,9 +203,8 @@ async function settleIn(tx: Database, organizationId: string): Promise<void> {
 }
 
 /**
- * Answers every call about the organization with its new address, and deletes its contracts and services, once nothing has changed
- * since the export.
- * @throws Failure conflict for a change since the export.
+ * Answers calls with the new address from now on, and deletes contracts and services. Compares every row with the export first.
+ * @throws StartupProblem conflict for a change since the export.
  */
 export async function leaveOrganization(
   db: Database,
@@ -228,10 +221,7 @@ export async function leaveOrganization(
         if (UNVERIFIED.has(table.name)) continue;
         const { sha256 } = await folder.digest(readRows(tx, table, all, organizationId));
         if (sha256 !== manifest.tables[table.name]?.sha256)
-          throw new Failure(
-            "conflict",
-            `The organization has changed since the export (${table.name}): export it again`,
-          );
+          throw new StartupProblem(`The organization has changed since the export (${table.name}): export it again`);
       }
       await tx.update(organizations).set({ movedTo: to }).where(eq(organizations.id, organizationId));
       await deleteRows(tx, all, organizationId);
