@@ -1,6 +1,7 @@
 import { commandLine } from "../../core/command-line.ts";
-import { schemaVersion } from "../../db/migrate.ts";
+import { newestMigration } from "../../db/migrate.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
+import { MIGRATIONS } from "../platform/migrations.ts";
 import { importOrganization } from "../../operations/moving.ts";
 import { exportFolder, readManifest } from "../platform/organization-folder.ts";
 import { withResources } from "../process/bare-resources.ts";
@@ -20,8 +21,7 @@ await runCommand(async ({ config, database, secrets }) => {
   await prepareDatabase(config, secrets(), database);
   const options = { database, applicationName: "faregate-import-organization" };
   return withResources(config, secrets(), options, async ({ db, keyring }) => {
-    const schema = await schemaVersion(db.$client);
-    const given = { manifest, schema, takesAccounts };
+    const given = { manifest, schema: newestMigration(MIGRATIONS), takesAccounts };
     const { rows, accounts } = await importOrganization({ db, keyring }, exportFolder(folder), given);
     const same = accounts.length === 0 ? "" : ` Accounts that existed: ${accounts.join(", ")}.`;
     process.stdout.write(`${manifest.name} is here: ${rows} rows, and all balances agree with the ledger.${same}\n`);
