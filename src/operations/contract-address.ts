@@ -7,6 +7,11 @@ export function contractNotFound(userId: string): Failure {
   return new Failure("notFound", `Contract with userId ${userId} not found`);
 }
 
+/** Failure of a call that names a person who is no member of the contract. */
+export function memberNotFound(memberId: string, userId: string): Failure {
+  return new Failure("notFound", `Member ${memberId} of ${userId} not found`);
+}
+
 /**
  * Addresses one contract by end user and organization. A platform ADMIN may omit the organization if the end user has
  * exactly one contract.

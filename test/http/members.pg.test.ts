@@ -419,3 +419,46 @@ describe("seats", () => {
     expect(holds.body).toMatchObject({ data: [{ state: "released" }] });
   });
 });
+
+describe("who spends", () => {
+  test("must be a member where the contract has members", async () => {
+    const userId = await subscribed();
+    const body = { "desk-mails": 1 };
+    const ask = (query: string, sent?: object) =>
+      api.call("POST", `/features/${userId}/desk-mail${query}`, { key, body: sent });
+    expect(await ask("?spender=nobody/run-1", body)).toMatchObject({ status: 200, body: { eval: true } });
+    await fill(userId, "grace", "a/b");
+    const refused = { status: 404, body: { error: `Member nobody of ${userId} not found` } };
+    expect(await ask("?spender=nobody/run-1", body)).toMatchObject(refused);
+    expect(await ask("?member=nobody", body)).toMatchObject(refused);
+    expect(await ask("?spender=nobody")).toMatchObject(refused);
+    expect(await ask("?spender=nobody&hold=PT5M", body)).toMatchObject(refused);
+    expect(await api.call("POST", `/features/${userId}?spender=nobody`, { key })).toMatchObject(refused);
+    const known = ["?spender=grace/run-1", "?member=grace", "?spender=a%252Fb", ""];
+    const answers = await Promise.all([...known, "?spender=nobody"].map((query) => ask(query, body)));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 404]);
+  });
+
+  test("the list shows what each used in the running periods", async () => {
+    const userId = await subscribed();
+    await fill(userId, "grace", "a/b", "alan");
+    const use = (spender: string, mails: number) =>
+      api.call("POST", `/features/${userId}/desk-mail?spender=${encodeURIComponent(spender)}`, {
+        key,
+        body: { "desk-mails": mails },
+      });
+    await use("grace", 3);
+    await use("grace/run-1", 4);
+    await use("a%2Fb/run-1", 2);
+    const used = async () => (await list(userId)).data.map((member) => [member.id, member.used]);
+    expect(await used()).toEqual([
+      ["alan", {}],
+      ["a/b", { "desk-mails": 2 }],
+      ["grace", { "desk-mails": 7 }],
+    ]);
+    expect((await api.call("GET", pathOf(userId, "grace"), { key })).body).toMatchObject({ used: { "desk-mails": 7 } });
+    api.setNow(new Date(START + 1));
+    await api.call("PUT", `/contracts/${userId}/usageLevels?reset=true`, { key, body: {} });
+    expect((await used()).map(([, amounts]) => amounts)).toEqual([{}, {}, {}]);
+  });
+});

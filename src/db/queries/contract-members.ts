@@ -1,4 +1,5 @@
 import { and, desc, eq, exists, lt, type SQL, sql } from "drizzle-orm";
+import { patternText } from "../../core/pricing/budgets.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { contractMembers, contracts } from "../schema.ts";
@@ -16,6 +17,19 @@ export async function findMember(db: Database, contractId: string, memberId: str
     .from(contractMembers)
     .where(and(eq(contractMembers.contractId, contractId), eq(contractMembers.memberId, memberId)));
   return row;
+}
+
+/** Returns those of the ids that are members of a contract. */
+export async function knownMembers(
+  db: Database,
+  contractId: string,
+  ids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const rows = await db
+    .select({ id: contractMembers.memberId })
+    .from(contractMembers)
+    .where(and(eq(contractMembers.contractId, contractId), isAnyOf(contractMembers.memberId, ids)));
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** Reads all members of a contract. */
@@ -132,4 +146,37 @@ export async function countSeats(
     select contract_id, organization_id, service_id, limit_name, 'adjust', ${operationId}, delta, ${now.toISOString()}::timestamptz
     from counted
   `);
+}
+
+/**
+ * Sums what members used of each limit in its running period, by member and limit id. Contains amounts above 0 only. Costs the
+ * movements of these periods.
+ */
+export async function sumMemberUse(
+  db: Database,
+  contractId: string,
+  ids: readonly string[],
+): Promise<Map<string, Record<string, number>>> {
+  const byBeginning = new Map(ids.map((id) => [patternText([id]), id]));
+  const rows = await db.execute<{ beginning: string; limit: string; used: number }>(sql`
+    select split_part(l.spender, '/', 1) as beginning, s.name_key || '-' || u.limit_name as "limit", sum(l.delta)::float8 as used
+    from usage_levels u
+    join services s on s.id = u.service_id
+    cross join lateral (
+      select spender, delta from usage_ledger m
+      where m.contract_id = u.contract_id and m.service_id = u.service_id and m.limit_name = u.limit_name
+        and m.created_at >= coalesce(u.running_since, '-infinity')
+        and coalesce(m.used_at, m.created_at) >= coalesce(u.running_since, '-infinity') and m.spender is not null offset 0
+    ) l
+    where u.contract_id = ${contractId} and ${isAnyOf(sql`split_part(l.spender, '/', 1)`, [...byBeginning.keys()])}
+    group by 1, 2, u.position, s.name_key
+    having sum(l.delta) > 0
+    order by s.name_key collate "C", u.position
+  `);
+  const used = new Map<string, Record<string, number>>();
+  for (const { beginning, limit, used: amount } of rows) {
+    const id = byBeginning.get(beginning);
+    if (id !== undefined) used.set(id, { ...used.get(id), [limit]: amount });
+  }
+  return used;
 }

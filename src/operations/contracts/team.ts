@@ -7,6 +7,7 @@ import {
   type MemberRow,
   pageMembers,
   readMembers,
+  sumMemberUse,
 } from "../../db/queries/contract-members.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
 import { loadLevels } from "../../db/queries/usage.ts";
@@ -15,7 +16,7 @@ import { contractMembers } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
 import { audit } from "../audit.ts";
 import { clampPageSize, type Context, newId, snapshot, transaction } from "../context.ts";
-import { type ContractAddress, findContract } from "../contract-address.ts";
+import { type ContractAddress, findContract, memberNotFound } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { evaluationIfAny, grantedLimit } from "../evaluations.ts";
@@ -45,9 +46,6 @@ export interface NewMember {
 }
 
 export type MemberAddress = ContractAddress & { memberId: string };
-
-const memberNotFound = (memberId: string, userId: string) =>
-  new Failure("notFound", `Member ${memberId} of ${userId} not found`);
 
 const viewOf = ({ memberId, name, createdAt }: MemberRow): MemberView => ({ id: memberId, name, createdAt });
 
@@ -200,7 +198,9 @@ export function showMember(ctx: Context, address: MemberAddress): Promise<Member
     const { id, userId } = await findContract(ctx, address);
     const row = await findMember(ctx.db, id, address.memberId);
     if (row === undefined) throw memberNotFound(address.memberId, userId);
-    return withUse(row);
+    const [shown] = await withUse(ctx, id, [row]);
+    if (shown === undefined) throw new Error("a member has no view");
+    return shown;
   });
 }
 
@@ -228,8 +228,17 @@ export function listMembers(
     const matches = query.q ? or(containsText(memberId, query.q), containsText(name, query.q)) : undefined;
     const { rows, total } = await pageMembers(ctx.db, id, { matches, before: query.before, limit: limit + 1 });
     const page = rows.slice(0, limit);
-    return { data: page.map(withUse), next: rows.length > limit ? (page.at(-1)?.place ?? null) : null, total };
+    const data = await withUse(ctx, id, page);
+    return { data, next: rows.length > limit ? (page.at(-1)?.place ?? null) : null, total };
   });
 }
 
-const withUse = ({ memberId, name, createdAt }: MemberRow): MemberUse => ({ id: memberId, name, used: {}, createdAt });
+async function withUse(ctx: Context, contractId: string, rows: readonly MemberRow[]): Promise<MemberUse[]> {
+  if (rows.length === 0) return [];
+  const used = await sumMemberUse(
+    ctx.db,
+    contractId,
+    rows.map(({ memberId }) => memberId),
+  );
+  return rows.map(({ memberId: id, name, createdAt }) => ({ id, name, used: used.get(id) ?? {}, createdAt }));
+}

@@ -19,6 +19,7 @@ import { type BudgetPart, budgetParts, firstDenying, remainingOfPart, viewBudget
 import type { Prepared } from "./prepare.ts";
 import type { DecidedResult, EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 import { refuseSeats } from "./seats.ts";
+import { refuseStranger } from "./spenders.ts";
 import { amountsOf, ratesIn } from "./units.ts";
 
 /** Returns the evaluation that decides about a request: with blocks, unless it says otherwise. */
@@ -29,12 +30,15 @@ export const evaluationFor = (
 
 /**
  * Returns the request with the amounts that its units cost now.
- * @throws Failure unprocessable for a limit without rates, an unknown unit, and an amount of a limit that counts members.
+ * @throws Failure unprocessable for a limit without rates, an unknown unit, and an amount of a limit that counts members;
+ * notFound for a spender that is no member.
  */
 export function priced<Request extends EvaluationRequest>(
-  { evaluation }: Pick<Prepared, "evaluation">,
+  prepared: Pick<Prepared, "evaluation" | "strangers">,
   request: Request,
 ): Request {
+  const { evaluation } = prepared;
+  refuseStranger(prepared, request);
   const expected =
     request.units === undefined
       ? request.expected

@@ -14,10 +14,11 @@ import { containsText } from "../access.ts";
 import { type Context, isInTransaction } from "../context.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import type { Spender } from "../../core/pricing/budgets.ts";
-import { budgetParts, firstDenying, loadBudgets } from "./budgets.ts";
+import { budgetParts, firstDenying } from "./budgets.ts";
 import { consumeSerially } from "./consumption/serial.ts";
 import { decide, explained, involvedLevels, likelyOffReason, priced, withCost } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareFor } from "./prepare.ts";
+import { refuseStranger, withSpenders } from "./spenders.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
 /**
@@ -41,14 +42,7 @@ function prepareForSpender(
   ctx: Context,
   input: Parameters<typeof prepareFor>[1] & { spender?: Spender | undefined },
 ): MaybePromise<Prepared> {
-  return chain(prepareFor(ctx, input), (prepared) => withBudgets(ctx, prepared, input.spender));
-}
-
-/** Adds the budgets that a spender moves to a prepared contract. */
-export function withBudgets(ctx: Context, prepared: Prepared, spender: Spender | undefined): MaybePromise<Prepared> {
-  return chain(loadBudgets(ctx, prepared, [spender ?? []]), (budgets) =>
-    budgets === undefined ? prepared : { ...prepared, budgets },
-  );
+  return chain(prepareFor(ctx, input), (prepared) => withSpenders(ctx, prepared, [input.spender ?? []]));
 }
 
 /** True if a budget that fits the spender is used up. The feature is off then, whatever its limits say. */
@@ -84,6 +78,7 @@ function evaluateEach<T>(
   off: (result: T) => T,
 ): MaybePromise<Record<string, T>> {
   return chain(prepareForSpender(ctx, { userId, mode, spender }), (prepared) => {
+    refuseStranger(prepared, { userId, spender });
     const { evaluation, usage } = prepared;
     const name = `${kind} ${mode.server}`;
     const cached = cachedAnswers.get(evaluation)?.get(name);

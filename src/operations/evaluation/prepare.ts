@@ -35,6 +35,8 @@ export interface Prepared {
   withoutBlocks?: Evaluation;
   /** Budgets, with the balances of the spenders that it was prepared for. Undefined if it has none. */
   budgets?: BudgetBook | undefined;
+  /** Ids that these spenders begin with and that are no members of the contract. Undefined for a contract without members. */
+  strangers?: ReadonlySet<string> | undefined;
   /** `<service>-<limit>` -> usage: consumed and held. */
   usage: Map<string, number>;
   /** `<service>-<limit>` -> how much of its usage is held. Limits of which nothing is held are missing. */

@@ -14,7 +14,8 @@ import type { Addressed } from "../../../db/queries/outbox.ts";
 import { sum } from "../../../core/exact.ts";
 import { sameLevel } from "../../../db/queries/usage.ts";
 import type { Spender } from "../../../core/pricing/budgets.ts";
-import { type BudgetPart, keepBalances, loadBudgets, moveBudget, movementsOf, recordedSpender } from "../budgets.ts";
+import { type BudgetPart, keepBalances, moveBudget, movementsOf, recordedSpender } from "../budgets.ts";
+import { withSpenders } from "../spenders.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { type BalanceChange, type Raised, usageEvents, withRaised } from "../../usage-events.ts";
@@ -140,8 +141,7 @@ async function prepareUnlessDue(
     const ctx = { db: resources.db, resources };
     const prepared = await prepare(ctx, contract, now);
     const spenders = requests.map((request) => ("amounts" in request ? NOBODY : (request.spender ?? NOBODY)));
-    const budgets = await loadBudgets(ctx, prepared, spenders);
-    return budgets === undefined ? prepared : { ...prepared, budgets };
+    return await withSpenders(ctx, prepared, spenders);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     return error;

@@ -7,10 +7,11 @@ import { moveLevels } from "../../../db/queries/usage.ts";
 import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
-import { type BudgetPart, loadBudgets, moveBudget, movementsOf, noBudgetWrites, recordedSpender } from "../budgets.ts";
+import { type BudgetPart, moveBudget, movementsOf, noBudgetWrites, recordedSpender } from "../budgets.ts";
 import { balanceChanges, decide, explained, involvedLevels, mapValues, priced, withCost } from "../decision.ts";
 import { evaluationWithoutBlocks } from "../../evaluations.ts";
 import { type UsageEvents, usageEvents } from "../../usage-events.ts";
+import { withSpenders } from "../spenders.ts";
 import { withOpenHold } from "../open-hold.ts";
 import { evaluatedOrganization, type Prepared, withLockedContract } from "../prepare.ts";
 import type {
@@ -30,8 +31,7 @@ import { holdTaken, isTake, newHold, type TakeRequest } from "./take.ts";
 export async function consumeSerially(ctx: Context, asked: EvaluationRequest): Promise<FeatureAnswer> {
   const organizationId = evaluatedOrganization(ctx);
   return withLockedContract(ctx, { organizationId, userId: asked.userId }, async (ctx, locked) => {
-    const budgets = await loadBudgets(ctx, locked, [asked.spender ?? []]);
-    const prepared = { ...locked, budgets };
+    const prepared = await withSpenders(ctx, locked, [asked.spender ?? []]);
     const request = priced(prepared, asked);
     const { result, counts, parts } = decide(prepared, request);
     if (!counts) return withCost(explained(prepared, result, request, prepared.usage), request);

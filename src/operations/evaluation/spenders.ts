@@ -1,0 +1,45 @@
+import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
+import type { Spender } from "../../core/pricing/budgets.ts";
+import { knownMembers } from "../../db/queries/contract-members.ts";
+import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
+import type { Context } from "../context.ts";
+import { loadBudgets } from "./budgets.ts";
+import { memberNotFound } from "../contract-address.ts";
+import type { Prepared } from "./prepare.ts";
+
+/**
+ * Adds the budgets that spenders move to a prepared contract, and the members that they name and a contract with members lacks.
+ * Source: contract budgets §1.
+ */
+export function withSpenders(
+  ctx: Pick<Context, "db" | "resources">,
+  prepared: Prepared,
+  spenders: readonly Spender[],
+): MaybePromise<Prepared> {
+  return chain(loadBudgets(ctx, prepared, spenders), (budgets) =>
+    chain(findStrangers(ctx, prepared.contract, spenders), (strangers) =>
+      budgets === undefined && strangers === undefined ? prepared : { ...prepared, budgets, strangers },
+    ),
+  );
+}
+
+/** Costs a query for contracts with members only. */
+function findStrangers(
+  ctx: Pick<Context, "db">,
+  { contractId, memberCount }: ContractSnapshot,
+  spenders: readonly Spender[],
+): MaybePromise<ReadonlySet<string> | undefined> {
+  if (memberCount === 0) return undefined;
+  const ids = [...new Set(spenders.flatMap(([id]) => id ?? []))];
+  if (ids.length === 0) return undefined;
+  return knownMembers(ctx.db, contractId, ids).then((known) => new Set(ids.filter((id) => !known.has(id))));
+}
+
+/** @throws Failure notFound for a spender whose first id is no member of a contract with members. */
+export function refuseStranger(
+  { strangers }: Pick<Prepared, "strangers">,
+  { userId, spender }: { userId: string; spender?: Spender | undefined },
+): void {
+  const id = spender?.[0];
+  if (id !== undefined && strangers?.has(id) === true) throw memberNotFound(id, userId);
+}
