@@ -202,6 +202,16 @@ const NOT_CONNECTED = { 404: "The organization has no connection to stripe" };
 /** Connections to payment providers, for members with their user keys. */
 export const billingOperations: readonly Operation[] = [
   {
+    id: "listBillingConnections",
+    group: "Billing",
+    method: "GET",
+    path: "/organizations/{organizationId}/billing",
+    summary: "List connections",
+    description: "Lists the organization's connections to payment providers, and what their maps lack.",
+    answers: { 200: { schema: z.array(billingConnection), example: [CONNECTION] } },
+    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+  },
+  {
     id: "setBillingConnection",
     group: "Billing",
     method: "PUT",

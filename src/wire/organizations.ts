@@ -130,6 +130,11 @@ export const overview = z
     limitsReached: z.strictObject({ hours: z.number(), total: z.number() }),
     services: z.number(),
     activeVersions: z.number(),
+    billing: z.strictObject({
+      unapplied: z
+        .number()
+        .describe("Messages of payment providers, of the last 90 days, that are `unmapped` or that `failed`"),
+    }),
   })
   .meta({ id: "Overview" });
 const PER_DAY = z.array(z.number());
@@ -353,6 +358,7 @@ export const organizationOperations: readonly Operation[] = [
           limitsReached: { hours: 24, total: 1 },
           services: 1,
           activeVersions: 2,
+          billing: { unapplied: 0 },
         },
       },
     },

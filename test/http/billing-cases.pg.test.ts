@@ -143,9 +143,16 @@ test("a price of no map changes nothing, and is applied by a replay once it is m
   const unmapped = await send("updated", { items: ["price_new", "price_tasks"] }, at(0, 1000), "evt_new");
   expect(unmapped).toEqual({ outcome: "unmapped", reason: "The price price_new is in no map" });
   expect(await show()).toEqual(before);
+  const unapplied = async () => {
+    const overview = `/organizations/${api.callers.organizationId}/overview`;
+    const { body } = await api.call<{ billing: object }>("GET", overview, { key: api.callers.manager.key });
+    return body.billing;
+  };
+  expect(await unapplied()).toEqual({ unapplied: 1 });
   await asOwner("PUT", "", { prices: { ...PRICES, price_new: PRICES.price_business }, ended: { tasker: "FREE" } });
   const replayed = await asOwner<MessageView>("POST", "/messages/evt_new/replay");
   expect(replayed.body).toMatchObject({ id: "evt_new", outcome: "applied", reason: null, userId: "ada" });
+  expect(await unapplied()).toEqual({ unapplied: 0 });
   expect(await show()).toMatchObject({
     subscriptionPlans: { tasker: "BUSINESS" },
     subscriptionAddOns: { tasker: { extraTasks: 1 } },

@@ -54,6 +54,8 @@ const asOwner = <T>(method: "GET" | "PUT" | "POST" | "DELETE", tail = "", body?:
 test("a connection is created, shown, replaced and deleted; its secret is in no answer", async () => {
   await asOwner("DELETE");
   expect((await asOwner("GET")).body).toEqual({ error: "The organization has no connection to stripe" });
+  const none = await api.call("GET", path().replace("/stripe", ""), { key: api.callers.owner.key });
+  expect(none.body).toEqual([]);
   const body = { secret: STRIPE_SECRET, prices: { price_pro: { service: "Tasker", plan: "PRO" } } };
   const created = await asOwner<ConnectionView>("PUT", "", body);
   expect(created.status).toBe(201);
@@ -70,6 +72,8 @@ test("a connection is created, shown, replaced and deleted; its secret is in no 
     "Add-on extraTasks of Tasker has a price and no price id",
   ]);
   expect((await asOwner("GET")).body).toEqual(created.body);
+  const all = `/organizations/${api.callers.organizationId}/billing`;
+  expect((await api.call("GET", all, { key: api.callers.owner.key })).body).toEqual([created.body]);
   const replaced = await asOwner<ConnectionView>("PUT", "", {
     prices: PRICES,
     graceDays: 3,
@@ -162,6 +166,7 @@ test("members see a connection by their roles, and nobody else finds it (11)", a
   for (const tail of ["", "/messages"]) {
     const hidden = await api.call("GET", path(tail), { key: outsider.key });
     expect(hidden.body).toEqual({ error: `Organization with ID ${api.callers.organizationId} not found` });
+    expect((await api.call("GET", path().replace("/stripe", ""), { key: outsider.key })).body).toEqual(hidden.body);
   }
   const replay = await api.call("POST", path("/messages/evt_1/replay"), { key: outsider.key });
   expect(replay.status).toBe(404);

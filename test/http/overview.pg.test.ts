@@ -33,6 +33,7 @@ it("an organization without anything has an overview of zeros", async () => {
     denials: { hours: 24, total: 0 },
     services: 0,
     activeVersions: 0,
+    billing: { unapplied: 0 },
   });
 });
 

@@ -120,6 +120,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/contracts/*/scheduled/*", ["DELETE"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/scheduled", [], USER_KEYS, []),
   { pattern: "/organizations/*/contracts/*/billing", methods: ["DELETE"], access: USER_KEYS, members: REMOVERS },
+  ...billing("/organizations/*/billing", ["GET"], WRITERS),
   ...billing("/organizations/*/billing/*", ["GET"], WRITERS),
   ...billing("/organizations/*/billing/*", ["PUT", "DELETE"], REMOVERS),
   ...billing("/organizations/*/billing/*/messages", ["GET"], WRITERS),

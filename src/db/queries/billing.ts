@@ -36,6 +36,15 @@ export async function lockNames(tx: Database, connectionId: string, names: reado
     order by place`);
 }
 
+/** Counts the messages of an organization that could not be applied. */
+export async function countUnapplied(db: Database, organizationId: string): Promise<number> {
+  const [row] = await db.execute<{ count: number }>(sql`
+    select count(*)::integer as count from billing_messages
+    where connection_id in (select id from billing_connections where organization_id = ${organizationId})
+      and organization_id = ${organizationId} and outcome in ('unmapped', 'failed')`);
+  return row?.count ?? 0;
+}
+
 /** Reads what is known of a subscription. */
 export async function readSubscription(
   tx: Database,

@@ -45,6 +45,13 @@ function shown(c: AppContext, { id, provider, ...connection }: ConnectionView): 
 
 /** Connections of an organization to payment providers, and their messages. */
 export const billingRoutes = new Hono<AppEnv>()
+  .get("/", async (c) => {
+    const list = await connections.listConnections(context(c), organizationOf(c));
+    return json(
+      c,
+      list.map((connection) => shown(c, connection)),
+    );
+  })
   .get("/:provider", async (c) => json(c, shown(c, await connections.showConnection(context(c), addressOf(c)))))
   .put("/:provider", async (c) => {
     const address = addressOf(c);

@@ -1,4 +1,4 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, asc, eq, sql } from "drizzle-orm";
 import { ADAPTERS } from "../../core/billing/adapters.ts";
 import type { BillingProvider } from "../../core/billing/message.ts";
 import { type MapProblem, mapProblems } from "../../core/billing/problems.ts";
@@ -69,6 +69,18 @@ const notConnected = ({ provider }: ConnectionAddress) =>
 /** Shows a connection, and what its map lacks today. @throws Failure notFound. */
 export async function showConnection(ctx: Context, address: ConnectionAddress): Promise<ConnectionView> {
   return viewOf(ctx, await requireConnection(ctx, address));
+}
+
+/** Lists the connections of an organization, in the order of their providers. */
+export async function listConnections(ctx: Context, organizationId: string): Promise<ConnectionView[]> {
+  const rows = await ctx.db
+    .select()
+    .from(billingConnections)
+    .where(eq(billingConnections.organizationId, organizationId))
+    .orderBy(asc(billingConnections.provider));
+  const views: ConnectionView[] = [];
+  for (const row of rows) views.push(await viewOf(ctx, row));
+  return views;
 }
 
 async function viewOf(ctx: Context, row: ConnectionRow): Promise<ConnectionView> {

@@ -9,6 +9,7 @@ import {
   type NearUser,
   type StateCounts,
 } from "../../db/queries/overview.ts";
+import { countUnapplied } from "../../db/queries/billing.ts";
 import { organizationRole } from "../access.ts";
 import { numericLimitsOf } from "../numeric-limits.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
@@ -25,6 +26,8 @@ export interface Overview {
   denials: { hours: number; total: number };
   services: number;
   activeVersions: number;
+  /** Messages of payment providers that could not be applied. */
+  billing: { unapplied: number };
 }
 
 /**
@@ -40,12 +43,13 @@ export async function readOverview(
   await applyDueChangesOf(ctx, { organizationId });
   const now = ctx.resources.now();
   const limits = await numericLimitsOf(ctx, organizationId);
-  const [counted, near, limitsReached, denied, versions] = await Promise.all([
+  const [counted, near, limitsReached, denied, versions, unapplied] = await Promise.all([
     countContracts(ctx.db, organizationId, now),
     findNear(ctx.db, { organizationId, ...limits, share, now, atMost: MAX_NEAR }),
     countLimitsReached(ctx.db, organizationId, hours),
     denialsOf(ctx, input),
     countVersions(ctx.db, organizationId),
+    countUnapplied(ctx.db, organizationId),
   ]);
   return {
     contracts: counted,
@@ -53,6 +57,7 @@ export async function readOverview(
     limitsReached: { hours, total: limitsReached },
     denials: { hours, total: denied.total },
     ...versions,
+    billing: { unapplied },
   };
 }
 
