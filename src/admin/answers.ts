@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import type { EventDetails } from "../core/event-messages.ts";
 import type * as auditLog from "../wire/audit-log.ts";
+import type * as billing from "../wire/billing.ts";
 import type * as blocks from "../wire/blocks.ts";
 import type * as changes from "../wire/changes.ts";
 import type * as contracts from "../wire/contracts.ts";
@@ -55,6 +56,12 @@ export type Subscription = Pick<
 >;
 /** A counted limit with what its plan grants, and its open blocks. */
 export type Balance = z.output<typeof blocks.balances>[number];
+export type BillingConnection = z.output<typeof billing.billingConnection>;
+export type BillingProblem = BillingConnection["problems"][number];
+export type MappedPrice = BillingConnection["prices"][string];
+export type BillingMessagePage = z.output<typeof billing.billingMessagePage>;
+export type BillingMessage = BillingMessagePage["data"][number];
+export type BillingReplay = z.output<typeof billing.billingReplay>;
 export type BlockPage = z.output<typeof blocks.blockPage>;
 export type Block = BlockPage["data"][number];
 export type Override = z.output<typeof overrides.override>;

@@ -37,6 +37,7 @@ const ChangePage = lazy(async () => ({ default: (await import("./pages/change.ts
 const NovationPage = lazy(async () => ({ default: (await import("./pages/change.tsx")).NovationPage }));
 const DecisionsPage = lazy(async () => ({ default: (await import("./pages/decisions.tsx")).DecisionsPage }));
 const GatePage = lazy(async () => ({ default: (await import("./pages/gate.tsx")).GatePage }));
+const BillingPage = lazy(async () => ({ default: (await import("./pages/billing.tsx")).BillingPage }));
 const CreditsPage = lazy(async () => ({ default: (await import("./pages/credits.tsx")).CreditsPage }));
 const OverridesPage = lazy(async () => ({ default: (await import("./pages/overrides.tsx")).OverridesPage }));
 const UpcomingPage = lazy(async () => ({ default: (await import("./pages/upcoming.tsx")).UpcomingPage }));
@@ -104,6 +105,7 @@ function Pages() {
           <Route path="members" element={<MembersPage />} />
           <Route path="gate" element={<GatePage />} />
           <Route path="overrides" element={<OverridesPage />} />
+          <Route path="billing" element={<BillingPage />} />
           <Route path="credits" element={<CreditsPage />} />
           <Route path="upcoming" element={<UpcomingPage />} />
           <Route path="usage" element={<UsagePage />} />

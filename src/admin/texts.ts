@@ -1,4 +1,5 @@
 import { account, register, signIn } from "./texts/account.ts";
+import { billing } from "./texts/billing.ts";
 import { credits } from "./texts/credits.ts";
 import { change, compare, decisions, gate } from "./texts/change.ts";
 import { access, asOf, contract, contracts, holds, novation, terms, upcoming } from "./texts/contracts.ts";
@@ -35,6 +36,7 @@ export const texts = {
   upcoming,
   holds,
   credits,
+  billing,
   keys,
   members,
   organizations,

@@ -35,6 +35,7 @@ test.each([
   "/new-contract",
   "/overrides",
   "/credits",
+  "/billing",
   "/upcoming",
   "/usage",
   "/denials",

@@ -24,6 +24,7 @@ import { ContractCredits } from "../parts/contract-credits.tsx";
 import { ContractUsage } from "../parts/contract-usage.tsx";
 import { ContractHistory } from "../parts/contract-history.tsx";
 import { CustomTerms } from "../parts/custom-terms.tsx";
+import { Followed } from "../parts/followed.tsx";
 import { OpenHolds } from "../parts/open-holds.tsx";
 import { Samples } from "../parts/samples.tsx";
 import { PlanMoves } from "../parts/plan-moves.tsx";
@@ -100,6 +101,7 @@ export function ContractPage() {
         {(data) => (
           <>
             <Facts contract={data} />
+            <Followed contract={data} />
             <div className="split">
               <Tabs
                 label={texts.contracts.title}

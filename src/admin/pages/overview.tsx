@@ -1,4 +1,5 @@
 import {
+  CreditCard,
   FilePen,
   Gauge,
   Hourglass,
@@ -159,6 +160,18 @@ function Attention({ overview, trends }: { overview: Overview | undefined; trend
       lead: suspendedReason ?? "",
       to: `webhooks?webhook=${id}`,
     })),
+    ...((overview?.billing.unapplied ?? 0) > 0 && may("GET", "/billing")
+      ? [
+          {
+            key: "billing",
+            icon: CreditCard,
+            tone: "bad" as const,
+            title: t.unapplied(formatNumber(overview?.billing.unapplied ?? 0)),
+            lead: t.unappliedLead,
+            to: "billing",
+          },
+        ]
+      : []),
     ...((overview?.limitsReached.total ?? 0) > 0
       ? [
           {

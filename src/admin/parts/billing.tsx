@@ -4,10 +4,11 @@ import type { Contract } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Check, Field, Form } from "../design/field.tsx";
 import { Failed, Note, Section } from "../design/page.tsx";
-import { formatDay } from "../format.ts";
+import { formatDay, formatPeriod } from "../format.ts";
 import { useChange } from "../queries.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
+import { OverruledNote } from "./followed.tsx";
 
 const t = texts.contract;
 const DAY_MS = 86_400_000;
@@ -21,7 +22,7 @@ export function useBilling({ userContact, billingPeriod }: Contract): {
   /** End of the period after an extension by its length. */
   extended: string;
   extend: () => void;
-  save: (renewal: { autoRenew: boolean; renewalDays: number }) => void;
+  save: (renewal: { autoRenew: boolean; renewalDays?: number }) => void;
 } {
   const { base } = useHere();
   const to = path`/contracts/${userContact.userId}/billingPeriod`;
@@ -47,6 +48,7 @@ export function useBilling({ userContact, billingPeriod }: Contract): {
 /** Extends a contract and edits its automatic renewal. */
 export function Billing({ contract }: { contract: Contract }) {
   const { billingPeriod } = contract;
+  const { renewalPeriod } = billingPeriod;
   const { acting, to, isPending, error, extended, extend, save } = useBilling(contract);
   const [autoRenew, setAutoRenew] = useState(billingPeriod.autoRenew);
   const [renewalDays, setRenewalDays] = useState(String(billingPeriod.renewalDays));
@@ -59,8 +61,17 @@ export function Billing({ contract }: { contract: Contract }) {
   }
   return (
     <Section title={t.renew}>
-      <Form onSubmit={() => save({ autoRenew, renewalDays: Number(renewalDays) })}>
-        <Field label={t.renewalDays} type="number" min={1} value={renewalDays} onChange={setRenewalDays} required />
+      <OverruledNote contract={contract} />
+      <Form
+        onSubmit={() =>
+          save({ autoRenew, ...(renewalPeriod === undefined ? { renewalDays: Number(renewalDays) } : {}) })
+        }
+      >
+        {renewalPeriod === undefined ? (
+          <Field label={t.renewalDays} type="number" min={1} value={renewalDays} onChange={setRenewalDays} required />
+        ) : (
+          <p>{texts.billing.renewsEvery(formatPeriod(renewalPeriod))}</p>
+        )}
         <Check label={t.autoRenew} checked={autoRenew} onChange={setAutoRenew} />
         <div className="actions">
           <button type="submit" className="b" disabled={isPending}>

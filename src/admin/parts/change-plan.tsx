@@ -9,6 +9,7 @@ import { useChange } from "../queries.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 import { nameOf } from "./contact.tsx";
+import { OverruledNote } from "./followed.tsx";
 import { useMissing } from "./missing-choice.ts";
 import { plansOf } from "./plan-names.ts";
 import { subscriptionOf } from "./bulk-novation.tsx";
@@ -97,6 +98,7 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
         </>
       }
     >
+      <OverruledNote contract={contract} />
       <SubscriptionEditor value={target} onChange={setTarget} current={contract} />
       {maySchedule ? (
         <Segment

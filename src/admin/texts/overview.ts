@@ -8,6 +8,9 @@ export const overview = {
   review: "Review",
   webhookSuspended: (host: string) => `Webhook ${host} is suspended`,
   limitsReached: (count: string) => (count === "1" ? "1 limit was reached" : `${count} limits were reached`),
+  unapplied: (count: string) =>
+    count === "1" ? "1 message could not be applied" : `${count} messages could not be applied`,
+  unappliedLead: "A payment moved no contract: see why under Billing.",
   lastHours: (hours: string) => `In the last ${hours} hours`,
   ending: (count: string) => (count === "1" ? "1 contract ends within 7 days" : `${count} contracts end within 7 days`),
   endingLead: "They do not renew automatically.",

@@ -30,6 +30,7 @@ export const shell = {
     contracts: "Contracts",
     overrides: "Custom terms",
     credits: "Credits",
+    billing: "Billing",
     upcoming: "Upcoming",
     usage: "Usage",
     denials: "Denials",
