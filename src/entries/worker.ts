@@ -11,6 +11,7 @@ import { createKeyring } from "../operations/credentials.ts";
 import { CallLimits } from "../operations/state/call-limits.ts";
 import { allowHashes } from "../operations/state/hashing-queue.ts";
 import { createAnalysis } from "../operations/state/analysis.ts";
+import { createSignOnProvider } from "../operations/state/sign-on-provider.ts";
 import { createPricingCache } from "../operations/state/pricing-cache.ts";
 import { createResources } from "../operations/resources.ts";
 import { databaseOf, readConfig } from "./process/config.ts";
@@ -70,6 +71,7 @@ async function openIsolate(bindings: Bindings): Promise<Isolate> {
   const shared = {
     keyring: await createKeyring(secrets),
     settings,
+    ...(settings.signOn === undefined ? {} : { signOn: createSignOnProvider(settings.signOn, () => new Date()) }),
     issuer: createIssuer(settings.publicUrl),
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS, fetchOnce }),
     pricingCache: createPricingCache(),

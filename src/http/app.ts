@@ -36,6 +36,7 @@ import { recoveryRoutes } from "./routes/recovery.ts";
 import { contractScheduledRoutes, scheduledRoutes } from "./routes/scheduled.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
+import { signOnRoutes } from "./routes/sign-on.ts";
 import { snapshotRoutes } from "./routes/snapshot.ts";
 import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
@@ -189,6 +190,7 @@ export function createApp(options: {
   mount("/users", userRoutes);
   mount("/sessions", sessionRoutes);
   mount("/recovery", recoveryRoutes);
+  mount("/auth", signOnRoutes);
   mount("/organization", keyOrganizationRoute);
   mount("/organizations", organizationRoutes);
   mount(`${IN_ORGANIZATION}/invitations`, organizationInvitationRoutes);

@@ -106,6 +106,18 @@ export function addressOf(c: AppContext): string {
   return typeof address === "string" ? address : "";
 }
 
+/** Returns the origin that the client addressed. Believes the headers of the proxies that the operator counts. */
+export function requestOrigin(c: AppContext): URL {
+  const url = new URL(c.req.url);
+  if ((c.get("server").settings.trustedProxies ?? 0) === 0) return url;
+  const protocol = lastOf(c.req.header("x-forwarded-proto"));
+  const host = lastOf(c.req.header("x-forwarded-host"));
+  const origin = `${protocol === "https" ? "https:" : url.protocol}//${host ?? url.host}`;
+  return URL.canParse(origin) ? new URL(origin) : url;
+}
+
+const lastOf = (header: string | undefined) => header?.split(",").at(-1)?.trim();
+
 /** Reads a field of an unknown value. Undefined if it is not an object with that field. */
 export function fieldOf(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null && name in value ? Reflect.get(value, name) : undefined;

@@ -1,10 +1,14 @@
-import type { AppContext } from "./context.ts";
+import { type AppContext, requestOrigin } from "./context.ts";
+
+/** Returns the public base URL of this server. */
+export function serverUrl(c: AppContext): string {
+  const { publicUrl } = c.get("resources").settings;
+  return publicUrl ?? `${requestOrigin(c).origin}${c.get("server").settings.baseUrlPath}`;
+}
 
 /** Returns the address of a page of the console, for links that are passed on. */
 export function consoleUrl(c: AppContext, page: string): string {
-  const { publicUrl } = c.get("resources").settings;
-  const base = publicUrl ?? `${new URL(c.req.url).origin}${c.get("server").settings.baseUrlPath}`;
-  return `${base}/console/${page}`;
+  return `${serverUrl(c)}/console/${page}`;
 }
 
 /** Returns the console's language that the Accept-Language header prefers. */

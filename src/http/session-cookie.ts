@@ -1,6 +1,6 @@
 import { parse, serialize } from "hono/utils/cookie";
 import { Failure } from "../operations/errors.ts";
-import { type AppContext, clientOf } from "./context.ts";
+import { type AppContext, clientOf, requestOrigin } from "./context.ts";
 
 /*
  * The cookie of a session, and the rule that keeps other pages from using it. Browsers send the cookie to every port of the
@@ -8,18 +8,6 @@ import { type AppContext, clientOf } from "./context.ts";
  */
 
 const NAME = "faregate_session";
-
-/** The origin that the client addressed, as far as this process can tell. */
-function requestOrigin(c: AppContext): URL {
-  const url = new URL(c.req.url);
-  if ((c.get("server").settings.trustedProxies ?? 0) === 0) return url;
-  const protocol = lastOf(c.req.header("x-forwarded-proto"));
-  const host = lastOf(c.req.header("x-forwarded-host"));
-  const origin = `${protocol === "https" ? "https:" : url.protocol}//${host ?? url.host}`;
-  return URL.canParse(origin) ? new URL(origin) : url;
-}
-
-const lastOf = (header: string | undefined) => header?.split(",").at(-1)?.trim();
 
 /** True if browsers reach this server over https. */
 function isSecure(c: AppContext): boolean {

@@ -9,6 +9,7 @@ export const AUDIT_ACTIONS = [
   "user.key",
   "user.recovery",
   "user.delete",
+  "user.link",
   "session.end",
   "organization.create",
   "organization.update",

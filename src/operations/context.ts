@@ -16,6 +16,7 @@ import type { CallLimits } from "./state/call-limits.ts";
 import type { CallCounter } from "./state/call-counter.ts";
 import type { KeyUses } from "./state/key-uses.ts";
 import type { Evaluators } from "./state/evaluators.ts";
+import type { SignOnProvider, SignOnSettings } from "./state/sign-on-provider.ts";
 import type { PricingCache } from "./state/pricing-cache.ts";
 import type { DeniedAttempts } from "./state/denied-attempts.ts";
 
@@ -38,6 +39,8 @@ export interface Resources {
   keyUses: KeyUses;
   deniedAttempts: DeniedAttempts;
   evaluators: Evaluators;
+  /** Single sign-on. Undefined where no provider is configured. */
+  signOn?: SignOnProvider | undefined;
   settings: Settings;
   /** The only clock: operations never read the system time themselves. */
   now: () => Date;
@@ -65,6 +68,9 @@ export interface Resources {
   stopping?: AbortSignal | undefined;
 }
 
+/** Accounts that may sign in with a password: `true` for all, platform ADMINs, or `false` for none. */
+export type PasswordSignIn = "true" | "admins" | "false";
+
 /** Operator settings that operations depend on. */
 export interface Settings {
   /** Lifetime of a pricing token, in seconds. */
@@ -79,6 +85,10 @@ export interface Settings {
   sendsMail?: boolean | undefined;
   /** When false, POST /events/test-event does not exist. */
   allowTestEvents?: boolean | undefined;
+  /** Single sign-on with a provider. Default: none. */
+  signOn?: SignOnSettings | undefined;
+  /** Accounts that may sign in with a password: all, platform ADMINs, none. Default: all. */
+  passwordSignIn?: PasswordSignIn | undefined;
   /** Seconds without use after which a session ends. Default: 12 hours. */
   sessionIdleSeconds?: number | undefined;
   /** Seconds after which a session ends in any case. Default: 30 days. */

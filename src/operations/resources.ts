@@ -11,6 +11,7 @@ import type { Resources, Settings } from "./context.ts";
 import type { Keyring } from "./credentials.ts";
 import { createEvaluators } from "./state/evaluators.ts";
 import { createKeyUses } from "./state/key-uses.ts";
+import { createSignOnProvider } from "./state/sign-on-provider.ts";
 import { createPricingCache, type PricingCache } from "./state/pricing-cache.ts";
 import { createDeniedAttempts } from "./state/denied-attempts.ts";
 
@@ -32,6 +33,8 @@ export function createResources(
     callLimits?: CallLimits;
     /** Pass an issuer that outlives these resources. */
     issuer?: Issuer;
+    /** Pass a provider that outlives these resources. */
+    signOn?: Resources["signOn"];
     /** Pass one where threads exist; otherwise analyses run in slices. */
     analysis?: Analysis;
     isPublicAddress?: Resources["isPublicAddress"];
@@ -39,6 +42,7 @@ export function createResources(
   },
 ): Resources {
   const { changes, ...given } = options;
+  const { signOn } = options.settings;
   const resources: Resources = {
     db: connection.db,
     snapshots: createSnapshotCache(connection, changes),
@@ -53,6 +57,7 @@ export function createResources(
     keyUses: createKeyUses(connection.db),
     deniedAttempts: createDeniedAttempts(connection.db),
     evaluators: createEvaluators(connection.db, changes),
+    signOn: signOn === undefined ? undefined : createSignOnProvider(signOn, options.now ?? (() => new Date())),
     now: () => new Date(),
     ...given,
     consume: (request) => consume(request),

@@ -21,6 +21,7 @@ import { organizationOperations } from "./organizations.ts";
 import { recoveryOperations } from "./recovery.ts";
 import { scheduledOperations, serviceScheduledOperations } from "./scheduled.ts";
 import { sessionOperations } from "./sessions.ts";
+import { signOnOperations } from "./sign-on.ts";
 import { serviceOperations } from "./services.ts";
 import { snapshotOperations } from "./snapshot.ts";
 import { systemOperations } from "./system.ts";
@@ -99,6 +100,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...recoveryOperations,
   ...userOperations,
   ...sessionOperations,
+  ...signOnOperations,
   ...auditLogOperations,
   ...systemOperations,
 ];

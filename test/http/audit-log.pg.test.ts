@@ -29,6 +29,8 @@ const ELSEWHERE = [
   "DELETE /sessions/current",
   "DELETE /sessions/:sessionId",
   "POST /recovery",
+  // Ends sessions by a token that a provider signs: see sign-on.pg.test.ts.
+  "POST /auth/oidc/backchannel-logout",
   "POST /features/:userId",
   "POST /features/:userId/pricing-token",
   "POST /features/:userId/:featureId",

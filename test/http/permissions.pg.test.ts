@@ -58,6 +58,11 @@ POST /sessions                                                    y y y y y y y 
 GET /sessions                                                     K y y y y y y U U U
 DELETE /sessions                                                  K y y y y y y U U U
 DELETE /sessions/current                                          K y y y y y y U U U
+GET /auth/methods                                                 y y y y y y y y y y
+GET /auth/oidc/start                                              y y y y y y y y y y
+GET /auth/oidc/callback                                           y y y y y y y y y y
+GET /auth/oidc/link                                               K y y y y y y U U U
+POST /auth/oidc/backchannel-logout                                y y y y y y y y y y
 DELETE /sessions/{id}                                             K y y y y y y U U U
 GET /organizations                                                K y y y y y y U U U
 POST /organizations                                               K y P P P P P U U U

@@ -292,6 +292,7 @@ const SAMPLES: Record<string, Build> = {
   "POST /sessions": () => ({ body: {} }),
   "POST /recovery": () => ({ body: {} }),
   "POST /recovery/{linkToken}": () => ({ body: { password: "sesame-open" } }),
+  "POST /auth/oidc/backchannel-logout": () => ({ body: { logout_token: "none" } }),
   "PUT /users/{username}": () => ({ body: { username: "renamed" } }),
   "PUT /users/{username}/api-key": () => ({ body: {} }),
   "PUT /users/{username}/role": () => ({ body: { role: "USER" } }),

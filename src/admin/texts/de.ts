@@ -1174,6 +1174,7 @@ export const de: Texts = {
       "user.update": "Konto geändert",
       "user.key": "Persönlicher Schlüssel ersetzt",
       "user.delete": "Konto gelöscht",
+      "user.link": "Anbieter verknüpft",
       "session.end": "Sitzungen beendet",
       "organization.create": "Organisation angelegt",
       "organization.update": "Organisation geändert",

@@ -117,6 +117,7 @@ export const audit = {
     "user.update": "Account changed",
     "user.key": "Personal key replaced",
     "user.delete": "Account deleted",
+    "user.link": "Provider linked",
     "session.end": "Sessions ended",
     "organization.create": "Organization created",
     "organization.update": "Organization changed",

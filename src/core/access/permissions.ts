@@ -68,6 +68,9 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/users/**", methods: ALL_METHODS, access: USER_KEYS },
   { pattern: "/sessions", methods: ["POST"], access: "public" },
   { pattern: "/sessions/**", methods: ["GET", "DELETE"], access: USER_KEYS },
+  { pattern: "/auth/oidc/link", methods: ["GET"], access: USER_KEYS },
+  { pattern: "/auth/oidc/backchannel-logout", methods: ["POST"], access: "public" },
+  { pattern: "/auth/**", methods: ["GET"], access: "public" },
 
   { pattern: "/recovery", methods: ["POST"], access: "public" },
   { pattern: "/recovery/*", methods: ["POST"], access: "public" },

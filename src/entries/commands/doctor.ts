@@ -7,6 +7,7 @@ import type { Finding } from "./doctor-finding.ts";
 import { examineDatabase } from "./doctor-database.ts";
 import { driverProblem } from "../platform/driver.ts";
 import { examinePooler } from "./doctor-pooler.ts";
+import { examineSignOn } from "./doctor-sign-on.ts";
 import { examineMachine } from "./doctor-machine.ts";
 import { DRIVER_BUILDS } from "../build/patch-driver.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
@@ -32,6 +33,7 @@ try {
 if (config !== undefined) {
   for (const finding of examineSettings(config)) tell(finding);
   await examineMachine(config, tell);
+  await examineSignOn(config, tell);
   const problem = driverProblem(DRIVER_BUILDS);
   const sentence = problem ?? "The database driver has its repairs.";
   tell({ state: problem === undefined ? "ok" : "FAIL", what: "driver", sentence });

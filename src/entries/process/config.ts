@@ -4,6 +4,7 @@ import { availableParallelism } from "node:os";
 import { parseDatabaseUrl } from "../../db/postgres/address.ts";
 import { z } from "zod";
 import { StartupProblem } from "../../db/postgres/connect.ts";
+import { isLoopback } from "../../operations/state/sign-on-provider.ts";
 
 /*
  * Every environment variable, read once. An empty variable counts as unset, because compose files and shells write
@@ -127,6 +128,33 @@ const subPath = z
     return z.NEVER;
   });
 
+const signOnRoles = z.array(
+  z.union([
+    z.strictObject({ claim: z.string().min(1), has: z.string().min(1), platform: z.literal("ADMIN") }),
+    z.strictObject({
+      claim: z.string().min(1),
+      has: z.string().min(1),
+      organization: z.string().min(1),
+      role: z.enum(["ADMIN", "MANAGER", "EVALUATOR"]),
+    }),
+  ]),
+);
+
+/** Rules by which roles follow the provider's claims, as JSON. */
+const roleRules = z
+  .string()
+  .default("[]")
+  .transform((text, ctx) => {
+    try {
+      return signOnRoles.parse(JSON.parse(text));
+    } catch {
+      ctx.addIssue(
+        'OIDC_ROLES must be a JSON list of {"claim", "has", "platform": "ADMIN"} and {"claim", "has", "organization", "role"}, where role is ADMIN, MANAGER or EVALUATOR.',
+      );
+      return z.NEVER;
+    }
+  });
+
 const schema = z.object({
   /** Port of the REST process. */
   PORT: port("PORT", 3000),
@@ -179,6 +207,27 @@ const schema = z.object({
   /** Time without use after which a session ends, and time after which it ends in any case. */
   SESSION_IDLE: duration("SESSION_IDLE", "12h", 300, 400 * 86_400),
   SESSION_LIFETIME: duration("SESSION_LIFETIME", "30d", 300, 400 * 86_400),
+  /** Provider of single sign-on: address, client and its secret. Default: none. */
+  OIDC_ISSUER: z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      if (text === undefined || text.startsWith("https:")) return text;
+      if (URL.canParse(text) && text.startsWith("http:") && isLoopback(new URL(text))) return text;
+      ctx.addIssue("OIDC_ISSUER must be an address that begins with https://, or http:// on this machine.");
+      return z.NEVER;
+    }),
+  OIDC_CLIENT_ID: z.string().optional(),
+  OIDC_CLIENT_SECRET: z.string().optional(),
+  OIDC_SCOPES: z.string().default("openid profile email"),
+  /** Name of the provider on its button. */
+  OIDC_NAME: z.string().default("single sign-on"),
+  OIDC_USERNAME_CLAIM: z.string().default("preferred_username"),
+  OIDC_ROLES: roleRules,
+  /** False: only existing accounts sign in with the provider. */
+  OIDC_SIGNUP: flag("OIDC_SIGNUP", true),
+  /** Accounts that may sign in with a password. */
+  PASSWORD_SIGN_IN: oneOf("PASSWORD_SIGN_IN", ["true", "admins", "false"]).transform((given) => given ?? "true"),
   ALLOW_PUBLIC_SIGNUP: flag("ALLOW_PUBLIC_SIGNUP", true),
   /** True: the event server serves only the handshake. */
   EVENTS_ONLY: flag("EVENTS_ONLY", false),
@@ -318,11 +367,24 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
       if (result.data[name] === undefined) problems.push(`SMTP_URL needs ${name}: mails have a sender and links.`);
     }
   }
+  if (result.success) problems.push(...signOnProblems(result.data));
   if (given["NODE_TLS_REJECT_UNAUTHORIZED"] === "0") {
     problems.push("NODE_TLS_REJECT_UNAUTHORIZED=0 trusts whoever answers in place of the database: unset it.");
   }
   if (!result.success || problems.length > 0) throw new StartupProblem(problems.join("\n"));
   return result.data;
+}
+
+function signOnProblems({ OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_SCOPES, PASSWORD_SIGN_IN }: Config): string[] {
+  const isOn = OIDC_ISSUER !== undefined && OIDC_CLIENT_ID !== undefined;
+  const isHalf = !isOn && (OIDC_ISSUER ?? OIDC_CLIENT_ID) !== undefined;
+  return [
+    ...(isHalf ? ["OIDC_ISSUER and OIDC_CLIENT_ID turn single sign-on on together: set both, or none."] : []),
+    ...(OIDC_SCOPES.split(" ").includes("openid") ? [] : ["OIDC_SCOPES must contain openid."]),
+    ...(PASSWORD_SIGN_IN !== "true" && !isOn
+      ? [`PASSWORD_SIGN_IN is ${PASSWORD_SIGN_IN}, and without OIDC_ISSUER nobody could sign in another way.`]
+      : []),
+  ];
 }
 
 /** Returns the number of REST processes that a configuration asks for. `auto` leaves a processor to Postgres. */

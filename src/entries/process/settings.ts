@@ -1,6 +1,7 @@
 import type { Timeouts } from "../../db/postgres/connect.ts";
 import type { HttpSettings } from "../../http/context.ts";
 import type { Settings } from "../../operations/context.ts";
+import type { SignOnSettings } from "../../operations/state/sign-on-provider.ts";
 import type { Config } from "./config.ts";
 import type { ConnectionLimits } from "../platform/http-server.ts";
 
@@ -10,6 +11,8 @@ export function settingsOf(config: Config): Settings {
     tokenLifetimeSeconds: config.JWT_EXPIRATION,
     tokenSignature: config.TOKEN_SIGNATURE,
     allowPublicSignup: config.ALLOW_PUBLIC_SIGNUP,
+    signOn: signOnOf(config),
+    passwordSignIn: config.PASSWORD_SIGN_IN,
     sessionIdleSeconds: config.SESSION_IDLE,
     sessionLifetimeSeconds: config.SESSION_LIFETIME,
     allowTestEvents: config.ENABLE_TEST_EVENT,
@@ -23,6 +26,22 @@ export function settingsOf(config: Config): Settings {
     maxPricingDepth: config.PRICING_DEPTH_LIMIT,
     maxPricingBytes: config.PRICING_LIMIT_KB * 1024,
     maxPageSize: config.PAGE_LIMIT,
+  };
+}
+
+/** Settings of single sign-on. Undefined unless it is on. */
+export function signOnOf(config: Config): SignOnSettings | undefined {
+  const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId } = config;
+  if (issuer === undefined || clientId === undefined) return undefined;
+  return {
+    issuer,
+    clientId,
+    clientSecret: config.OIDC_CLIENT_SECRET,
+    scopes: config.OIDC_SCOPES,
+    name: config.OIDC_NAME,
+    usernameClaim: config.OIDC_USERNAME_CLAIM,
+    roles: config.OIDC_ROLES,
+    allowsSignUp: config.OIDC_SIGNUP,
   };
 }
 

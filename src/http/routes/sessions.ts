@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import {
   endCurrentSession,
   endOtherSessions,
-  endSession,
+  endOwnSession,
   listSessions,
   signIn,
 } from "../../operations/accounts/sessions.ts";
@@ -31,6 +31,6 @@ export const sessionRoutes = new Hono<AppEnv>()
     return reply(c, null, 204, { "Set-Cookie": endedSessionCookie(c) });
   })
   .delete("/:sessionId", async (c) => {
-    await endSession(context(c), c.req.param("sessionId"));
+    await endOwnSession(context(c), c.req.param("sessionId"));
     return reply(c, null, 204);
   });

@@ -91,17 +91,34 @@ export async function renewSessionToken(ctx: Context): Promise<string | undefine
 export const sessionOfCaller = ({ caller }: Context): string | undefined =>
   caller.kind === "user" ? caller.sessionId : undefined;
 
+/** Ends one session of a user. Returns false if the user has no such session. */
+export function endSession(ctx: Context, id: string, userId: string): Promise<boolean> {
+  return transaction(ctx, async (ctx) => {
+    const ended = await ctx.db
+      .delete(sessions)
+      .where(and(eq(sessions.id, id), eq(sessions.userId, userId)))
+      .returning({ id: sessions.id });
+    if (ended.length > 0) await auditEnd(ctx, userId, ended.length);
+    return ended.length > 0;
+  });
+}
+
 /** Ends every session of a user, except one if named. Call it in the transaction of the change that ends them. */
 export async function endSessionsOf(ctx: Context, userId: string, except = ""): Promise<void> {
   const ended = await ctx.db
     .delete(sessions)
     .where(and(eq(sessions.userId, userId), ne(sessions.id, except)))
     .returning({ id: sessions.id });
-  if (ended.length === 0) return;
-  const [user] = await ctx.db.select({ username: users.username }).from(users).where(eq(users.id, userId));
-  if (user !== undefined) await auditEnd(ctx, user, ended.length);
+  if (ended.length > 0) await auditEnd(ctx, userId, ended.length);
 }
 
-/** Audits the end of sessions, in the transaction that deletes them. */
-export const auditEnd = (ctx: Context, { username }: Pick<UserRow, "username">, count: number): Promise<void> =>
-  audit(ctx, { action: "session.end", organizationId: null, target: username, before: { sessions: count } });
+async function auditEnd(ctx: Context, userId: string, count: number): Promise<void> {
+  const [user] = await ctx.db.select({ username: users.username }).from(users).where(eq(users.id, userId));
+  if (user === undefined) return;
+  await audit(ctx, {
+    action: "session.end",
+    organizationId: null,
+    target: user.username,
+    before: { sessions: count },
+  });
+}

@@ -3,7 +3,7 @@ import { sessions } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { sessionBounds } from "../session-bounds.ts";
-import { auditEnd, beginSession, endSessionsOf, type Visitor } from "./session-rows.ts";
+import { beginSession, endSession, endSessionsOf, type Visitor } from "./session-rows.ts";
 import { verifyCredentials } from "./sign-in.ts";
 import { type AccountView, requireUser, viewAccount } from "./user-rows.ts";
 
@@ -51,32 +51,20 @@ export async function listSessions(ctx: Context): Promise<SessionView[]> {
 
 /** Ends the session of the request. A request with a key has none, and ends nothing. */
 export async function endCurrentSession(ctx: Context): Promise<void> {
-  const { sessionId } = requireUser(ctx);
-  if (sessionId !== undefined) await endOne(ctx, sessionId);
+  const { id, sessionId } = requireUser(ctx);
+  if (sessionId !== undefined) await endSession(ctx, sessionId, id);
 }
 
 /**
  * Ends one session of the caller.
  * @throws Failure notFound for an unknown one, and for one of somebody else.
  */
-export async function endSession(ctx: Context, id: string): Promise<void> {
-  if (!(await endOne(ctx, id))) throw new Failure("notFound", `Session ${id} not found`);
+export async function endOwnSession(ctx: Context, id: string): Promise<void> {
+  if (!(await endSession(ctx, id, requireUser(ctx).id))) throw new Failure("notFound", `Session ${id} not found`);
 }
 
 /** Ends all sessions of the caller but the one of the request. */
 export async function endOtherSessions(ctx: Context): Promise<void> {
   const { id, sessionId } = requireUser(ctx);
   await transaction(ctx, (ctx) => endSessionsOf(ctx, id, sessionId));
-}
-
-function endOne(ctx: Context, id: string): Promise<boolean> {
-  const caller = requireUser(ctx);
-  return transaction(ctx, async (ctx) => {
-    const ended = await ctx.db
-      .delete(sessions)
-      .where(and(eq(sessions.id, id), eq(sessions.userId, caller.id)))
-      .returning({ id: sessions.id });
-    if (ended.length > 0) await auditEnd(ctx, caller, ended.length);
-    return ended.length > 0;
-  });
 }

@@ -2,7 +2,7 @@ import { and, eq } from "drizzle-orm";
 import { addressBlock } from "../../core/access/address-block.ts";
 import type { PlatformRole } from "../../core/access/caller.ts";
 import { users } from "../../db/schema.ts";
-import type { Context } from "../context.ts";
+import type { Context, PasswordSignIn } from "../context.ts";
 import { hashPassword, isOutdated, readApiKey, verifyPassword } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 import { type Client, hashing, UNKNOWN_CLIENT } from "./password-hashing.ts";
@@ -31,13 +31,15 @@ export async function authenticate(
 
 /**
  * Returns the user of a name and password, for any kind of sign-in.
- * @throws Failure as authenticate does.
+ * @throws Failure as authenticate does; unauthenticated too where the operator wants people to use the provider.
  */
 export async function verifyCredentials(
   ctx: Context,
   input: { username: string; password: string },
   client: Client,
 ): Promise<UserRow> {
+  const { passwordSignIn } = ctx.resources.settings;
+  if (passwordSignIn === "false") throw passwordRefused(ctx);
   const address = addressBlock(client.address);
   await limitAccountCalls(ctx, address);
   const { passwordIterations: iterations } = ctx.resources.settings;
@@ -51,8 +53,22 @@ export async function verifyCredentials(
     }),
   );
   if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
+  if (passwordSignIn === "admins" && user.role !== "ADMIN") throw passwordRefused(ctx);
   if (!isOutdated(user.passwordHash, iterations)) return user;
   return { ...user, passwordHash: await rehash(ctx, user, input.password, client) };
+}
+
+const passwordRefused = ({ resources: { settings } }: Context) =>
+  new Failure("unauthenticated", `Sign in with ${settings.signOn?.name ?? "the provider"}`);
+
+/** Returns the ways in which people sign in here. */
+export function signInMethods({ resources: { settings } }: Context) {
+  const { passwordSignIn, signOn, allowPublicSignup } = settings;
+  return {
+    password: passwordSignIn ?? ("true" satisfies PasswordSignIn),
+    provider: signOn === undefined ? null : { name: signOn.name },
+    signUp: allowPublicSignup && passwordSignIn !== "false",
+  };
 }
 
 /**

@@ -100,9 +100,10 @@ export async function seedFirstAdmin(
   });
 }
 
-async function insertUser(
+/** Inserts a user with a key, a default organization and its key of scope ALL. Call it inside a transaction. */
+export async function insertUser(
   ctx: Context,
-  input: { username: string; passwordHash: string; role: PlatformRole; organizationName: string },
+  input: { username: string; passwordHash: string; role: PlatformRole; organizationName: string; via?: "oidc" },
 ): Promise<UserRow> {
   const now = ctx.resources.now();
   const [userKey, organizationKey] = await Promise.all([
@@ -117,6 +118,7 @@ async function insertUser(
       usernameSkeleton: usernameSkeleton(input.username),
       passwordHash: input.passwordHash,
       role: input.role,
+      via: input.via ?? null,
       apiKeyHash: userKey.hash,
       apiKeySealed: userKey.sealed,
       createdAt: now,

@@ -23,6 +23,10 @@ export const unauthenticated: ErrorKind = {
       sentences: ["INVALID DATA: Invalid credentials"],
     },
     {
+      remedy: "Use the provider's button: the operator has switched passwords off, or keeps them for ADMINs.",
+      sentences: ["Sign in with {provider}"],
+    },
+    {
       remedy: "Sign in again: the session ran out, was ended, or the password or role changed.",
       sentences: ["The session has ended. Please sign in again"],
     },

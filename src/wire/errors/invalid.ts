@@ -225,6 +225,10 @@ export const invalid: ErrorKind = {
       sentences: ["The signature is not valid"],
     },
     {
+      remedy: "Look into the server's log for the reason; a provider may send a new token.",
+      sentences: ["INVALID DATA: The logout token is not valid", "INVALID DATA: The logout token was used before"],
+    },
+    {
       remedy: "Use an https address with a public name and without credentials.",
       sentences: [
         "INVALID DATA: The url is not a valid address",

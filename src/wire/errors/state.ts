@@ -57,6 +57,7 @@ export const notFound: ErrorKind = {
         "Organization with ID {organization} not found",
         "INVALID DATA: Invalid organization ID",
         "Session {id} not found",
+        "Single sign-on is not configured",
         "Scheduled change {id} not found",
         "Hold {id} not found",
         "Lease {id} not found",
