@@ -7,6 +7,7 @@ import { pruneRates } from "../db/queries/rate-counters.ts";
 import {
   compactLedger,
   pruneAuditLog,
+  pruneCarriedBlocks,
   pruneBillingMessages,
   pruneDenials,
   pruneHolds,
@@ -92,6 +93,7 @@ async function prune({ db, days, sessions }: Kept): Promise<void> {
   await compactLedger(db, now, days.ledger);
   await pruneRollUp(db);
   await pruneHolds(db, now, days.ledger);
+  await pruneCarriedBlocks(db, now, days.ledger);
 }
 
 /** Makes partitions of the ledger, and prunes all growing tables every minute. Returns a function that stops it. */

@@ -4,6 +4,7 @@ import { makePartitions } from "../../src/db/queries/ledger-partitions.ts";
 import {
   compactLedger,
   pruneAuditLog,
+  pruneCarriedBlocks,
   pruneDenials,
   pruneHolds,
   pruneIdempotencyKeys,
@@ -40,6 +41,9 @@ const BOUNDED = [
   "usage_days",
   "usage_keys",
   "usage_resets",
+  "contract_states",
+  "contract_blocks",
+  "block_draws",
   "holds",
   "idempotency_keys",
   "denials",
@@ -72,6 +76,7 @@ async function retain(): Promise<void> {
   await compactLedger(db, now, DAYS);
   await pruneRollUp(db);
   await pruneHolds(db, now, DAYS);
+  await pruneCarriedBlocks(db, now, DAYS);
 }
 
 /** The company's endpoint answers again: everything that is due is delivered. */

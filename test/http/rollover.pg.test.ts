@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
+import { pruneCarriedBlocks } from "../../src/db/queries/retention.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, upload } from "../support/contracting.ts";
 import { allEventsDuring } from "../support/private-events.ts";
@@ -80,6 +81,26 @@ test("6: what is not used is carried once, up to the maximum", async () => {
     { amount: 100, state: "expired" },
     { amount: 100, state: "expired" },
   ]);
+});
+
+test("retention deletes what was carried over and has long stopped to count, and nothing that was given", async () => {
+  const userId = await subscribed();
+  const given = { service: "tasker", limit: "maxTasks", amount: 5, expiresAt: iso(START + MONTH), reason: "Sorry" };
+  expect((await api.call("POST", `/contracts/${userId}/blocks`, { key, body: given })).status).toBe(201);
+  for (let month = 1; month <= 4; month += 1) {
+    setNow(START + month * MONTH + 1);
+    // Draws from what was carried over.
+    await ask(userId, 250);
+    await ask(userId, 20);
+  }
+  const origins = async () => (await blocks(userId)).map(({ origin, state }) => `${origin} ${state}`).toSorted();
+  const before = await origins();
+  expect(before.filter((each) => each === "rollover spent" || each === "rollover expired").length).toBeGreaterThan(1);
+  expect(await pruneCarriedBlocks(api.resources.db, new Date(START + 4 * MONTH + 1), 365)).toBe(0);
+  expect(await pruneCarriedBlocks(api.resources.db, new Date(START + 5 * MONTH), 1)).toBeGreaterThan(1);
+  expect((await origins()).filter((each) => !each.endsWith(" open"))).toEqual(["given expired"]);
+  expect(await limitOf(userId)).toBeGreaterThanOrEqual(200);
+  expect((await checkLedger(api.resources.db)).violations).toEqual([]);
 });
 
 test("what was used beyond the plan carries nothing, and what was carried is drawn", async () => {

@@ -112,6 +112,27 @@ export async function pruneProofs(db: Database, now: Date): Promise<void> {
   await db.execute(sql`delete from used_proofs where expires_at < ${before(now, 0)}::timestamptz`);
 }
 
+/**
+ * Deletes amounts that were carried over and stopped to count more than `days` ago, with their draws. Blocks that somebody gave or bought
+ * stay with their contract. Returns the number deleted.
+ */
+export function pruneCarriedBlocks(db: Database, now: Date, days: number): Promise<number> {
+  return untilDone(async () => {
+    const gone = await db.execute(sql`
+      with old as (
+        delete from contract_blocks where (id, organization_id) in (
+          select id, organization_id from contract_blocks
+          where origin = 'rollover' and settled_at < ${before(now, days)}::timestamptz
+          order by settled_at limit ${BATCH}::integer for update skip locked
+        ) returning id
+      ), draws as (
+        delete from block_draws where block_id in (select id from old)
+      )
+      select id from old`);
+    return gone.length;
+  });
+}
+
 /** Deletes holds that ended more than `days` ago. Returns the number deleted. */
 export function pruneHolds(db: Database, now: Date, days: number): Promise<number> {
   return untilDone(() => deleteEndedHolds(db, new Date(before(now, days)), BATCH));

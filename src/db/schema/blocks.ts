@@ -50,6 +50,10 @@ export const contractBlocks = pgTable(
     index("contract_blocks_counting_idx")
       .on(t.contractId)
       .where(sql`${t.settledAt} is null`),
+    // Partial index of what retention deletes.
+    index("contract_blocks_carried_idx")
+      .on(t.settledAt)
+      .where(sql`${t.origin} = 'rollover' and ${t.settledAt} is not null`),
     // Partial index of ends to write, which the sweep looks for every second.
     index("contract_blocks_due_idx")
       .on(t.expiresAt)
