@@ -7,8 +7,9 @@ import {
   loadSnapshot,
   type SeenLevel,
 } from "../db/queries/contract-snapshots.ts";
+import { changeBudgetBalances, levelKey } from "../db/queries/budgets.ts";
 import { findBlockHolders, listDueVersions } from "../db/queries/blocks.ts";
-import { applyDue, type CountedEnd, findDueHolders } from "../db/queries/holds.ts";
+import { applyDue, type CountedEnd, findDueHolders, type MoveEndedBudgets } from "../db/queries/holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import { contracts } from "../db/schema.ts";
@@ -16,6 +17,14 @@ import { boundaryAfter, findDueLevels, isDue, lockContract, sameLevel } from "..
 import { rememberRaised } from "../db/queries/usage-alerts.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { BlockBook, rolloverOf } from "./due-blocks.ts";
+import {
+  type BudgetBook,
+  byLimit,
+  loadBudgets,
+  moveHeld,
+  noBudgetWrites,
+  settledBudgets,
+} from "./evaluation/budgets.ts";
 import { evaluationIfAny, grantedLimit } from "./evaluations.ts";
 import { compiledPricings } from "./subscriptions.ts";
 import { usageEvents, withRaised } from "./usage-events.ts";
@@ -51,10 +60,10 @@ async function writeDue(
   now: Date,
 ): Promise<{ contract: ContractSnapshot; events: Addressed[] }> {
   const { organizationId, userId } = name;
-  const { levels, counted, blockEvents } = await writeDueMoments(ctx, before, name, now);
+  const { levels, counted, blockEvents, budgetEvents } = await writeDueMoments(ctx, before, name, now);
   const changed = blockEvents === undefined ? undefined : await loadSnapshot(ctx.db, organizationId, userId);
   const contract = { ...(changed ?? before), levels };
-  if (counted.length === 0) return { contract, events: blockEvents ?? [] };
+  if (counted.length === 0) return { contract, events: [...budgetEvents, ...(blockEvents ?? [])] };
   const evaluation = await evaluationIfAny(ctx, contract, now);
   const changes = counted.map(({ level, after }) => ({
     level,
@@ -68,7 +77,7 @@ async function writeDue(
   await rememberRaised(ctx.db, current);
   return {
     contract: { ...contract, levels: levels.map((level) => withRaised(level, current)) },
-    events: [...events.map((event) => ({ organizationId, event })), ...(blockEvents ?? [])],
+    events: [...events.map((event) => ({ organizationId, event })), ...budgetEvents, ...(blockEvents ?? [])],
   };
 }
 
@@ -81,11 +90,22 @@ async function writeDueMoments(
   contract: ContractSnapshot,
   name: EndUserName,
   now: Date,
-): Promise<{ levels: SeenLevel[]; counted: CountedEnd<SeenLevel>[]; blockEvents: Addressed[] | undefined }> {
+): Promise<{
+  levels: SeenLevel[];
+  counted: CountedEnd<SeenLevel>[];
+  blockEvents: Addressed[] | undefined;
+  budgetEvents: Addressed[];
+}> {
   const { contractId } = contract;
   const operationId = newId(now);
+  const budgets = endedBudgets(ctx, contract, name);
   if (contract.blocks.length === 0 && !(await carriesOver(ctx, contract, contract.levels, now))) {
-    return { ...(await applyDue(ctx.db, contractId, contract.levels, { operationId, now })), blockEvents: undefined };
+    const applied = await applyDue(ctx.db, contractId, contract.levels, {
+      operationId,
+      now,
+      moveBudgets: budgets.move,
+    });
+    return { ...applied, blockEvents: undefined, budgetEvents: await budgets.write() };
   }
   const book = await BlockBook.open(ctx, contract, name);
   const beforeRenewal = async (due: readonly SeenLevel[], until: Date) => {
@@ -94,13 +114,39 @@ async function writeDueMoments(
   let levels = contract.levels;
   const counted: CountedEnd<SeenLevel>[] = [];
   for (const moment of [...book.endsUntil(now), now]) {
-    const applied = await applyDue(ctx.db, contractId, levels, { operationId, now: moment, beforeRenewal });
+    const applied = await applyDue(ctx.db, contractId, levels, {
+      operationId,
+      now: moment,
+      beforeRenewal,
+      moveBudgets: budgets.move,
+    });
     levels = applied.levels;
     counted.push(...applied.counted);
     await book.expire(levels, moment);
   }
   book.endSpent(now);
-  return { levels, counted, blockEvents: await book.write(now) };
+  return { levels, counted, blockEvents: await book.write(now), budgetEvents: await budgets.write() };
+}
+
+/** Moves the balances of budgets by ends of holds that are due, and writes them at the end. */
+function endedBudgets(ctx: Context, contract: ContractSnapshot, name: EndUserName) {
+  const writes = noBudgetWrites();
+  let book: BudgetBook | undefined;
+  const move: MoveEndedBudgets<SeenLevel> = async (hold, amounts, { until, levels }) => {
+    const loaded = await loadBudgets(ctx, { contract, at: until }, [], hold.budgets ?? []);
+    if (loaded === undefined) return undefined;
+    const periods = new Map(levels.map((level) => [levelKey(level), level.runningSince]));
+    // Balances that earlier ends have moved are not written yet.
+    book = { ...loaded, periods, balances: new Map([...loaded.balances, ...(book?.balances ?? [])]) };
+    const evaluation = await evaluationIfAny(ctx, contract, until);
+    const subject = { contract: { ...contract, levels: [...levels] }, evaluation, at: until, budgets: book };
+    return byLimit(hold, moveHeld(subject, name, settledBudgets(subject, hold, amounts), writes));
+  };
+  const write = async (): Promise<Addressed[]> => {
+    await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
+    return writes.events;
+  };
+  return { move, write };
 }
 
 /** Resets that are gone through one by one. Those after them are passed at once. */

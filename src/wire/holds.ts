@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { HOLD_STATES, ON_EXPIRY } from "../core/holds.ts";
+import { budgetView } from "./budgets.ts";
 import { amounts, EXAMPLE, id, moment } from "./common.ts";
 import { BLOCKS, expectedConsumption, featureResult } from "./features.ts";
 import type { Operation } from "./operation.ts";
@@ -33,6 +34,7 @@ export const settlement = z
     remaining: z.record(z.string(), z.number().nullable()),
     resetAt: z.record(z.string(), moment.nullable()),
     amounts: amounts.optional().describe("What the units of the call cost; only for a call with units"),
+    budget: budgetView.optional().describe("The first budget that denies it, from the contract down"),
     hold,
   })
   .meta({ id: "Settlement" });

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
+import { parseSpender, SPENDER_RULE } from "../core/pricing/budgets.ts";
 import { CONTRACT_GROUPINGS, ORGANIZATION_GROUPINGS } from "../core/usage-range.ts";
 import { moment } from "./common.ts";
 import { consumption } from "./amounts.ts";
@@ -39,6 +40,11 @@ export const usageItem = z
         .boolean("The blocks field must be a boolean")
         .optional()
         .describe("False decides as if the contract had no blocks. Default: true"),
+      spender: z
+        .string(SPENDER_RULE)
+        .refine((text) => parseSpender(text) !== undefined, SPENDER_RULE)
+        .optional()
+        .describe("The one who spent: a path of 1 to 4 ids"),
     },
     {
       error: ({ code, ...issue }) =>
@@ -63,6 +69,7 @@ const reason = z.enum([
   "CONTRACT_INVALID",
   ...evaluationErrorCode.options,
   "UNKNOWN_LIMIT",
+  "BUDGET_REACHED",
   "LIMIT_REACHED",
   "NOT_GRANTED",
 ]);

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, upload } from "../support/contracting.ts";
+import { allEventsDuring } from "../support/private-events.ts";
 
 /* Cases of contract budgets §4, by their numbers, and the rules of §1 to §3. */
 
@@ -62,7 +63,10 @@ interface Answer {
   reason?: string;
   budget?: { name: string; spender: string | null; used: number; remaining: number };
   budgets?: { name: string; used: number }[];
+  hold?: { id: string } | null;
 }
+const settle = (id: string | undefined, amount: number) =>
+  api.call<Answer>("POST", `/holds/${id}`, { key, body: { [TASKS]: amount } });
 const ask = async (userId: string, spender: string, amount = 0, query = "") => {
   const body = amount === 0 ? {} : { [TASKS]: amount };
   const path = `/features/${userId}/tasker-board?spender=${encodeURIComponent(spender)}${query}`;
@@ -138,6 +142,18 @@ describe("the cases", () => {
     expect(await take(userId, "ada", 11)).toBe("each");
   });
 
+  test("4: a hold is taken from the budget until it is settled", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    const taken = await ask(userId, "ada", 8, "&hold=PT10M");
+    expect(taken).toMatchObject({ eval: true, remaining: { [TASKS]: 2 } });
+    expect(await take(userId, "ada", 3)).toBe("each");
+    const settled = await settle(taken.hold?.id, 2);
+    expect(settled).toMatchObject({ status: 200, body: { eval: true } });
+    expect((await show(userId, "each")).balances).toMatchObject([{ spender: "ada", used: 2, held: 0 }]);
+    expect(await take(userId, "ada", 3)).toBe(true);
+  });
+
   test("5: a budget lowered below what is used denies; a deleted one does not", async () => {
     const userId = await subscribed();
     await budget(userId, "each", 100, { spender: "*" });
@@ -154,11 +170,18 @@ describe("the cases", () => {
     expect(await take(userId, "ada", 1)).toBe(false);
   });
 
-  test("6: one that warns denies nothing", async () => {
+  test("6: one that warns denies nothing, and announces each threshold once", async () => {
     const userId = await subscribed();
     await budget(userId, "each", 10, { spender: "*", mode: "warn" });
-    expect(await take(userId, "ada", 9)).toBe(true);
-    expect(await take(userId, "ada", 100)).toBe(true);
+    const events = await allEventsDuring(api, async () => {
+      expect(await take(userId, "ada", 9)).toBe(true);
+      expect(await take(userId, "ada", 100)).toBe(true);
+    });
+    const raised = events.filter(({ code }) => code === "BUDGET_THRESHOLD_REACHED");
+    expect(raised.map(({ details }) => details)).toMatchObject([
+      { budget: "each", spender: "ada", threshold: 80, amount: 10, used: 9, limitName: "maxTasks" },
+      { budget: "each", spender: "ada", threshold: 100, amount: 10, used: 109 },
+    ]);
     expect(await ask(userId, "ada", 0, "&explain=true")).toMatchObject({ eval: true, remaining: { [TASKS]: 191 } });
     expect((await show(userId, "each")).balances).toMatchObject([{ used: 109, remaining: 0 }]);
   });
@@ -218,6 +241,127 @@ describe("a call", () => {
     const { balances } = await show(userId, "each");
     expect(balances.reduce((sum, { used }) => sum + used, 0)).toBe(40);
     expect(Math.max(...balances.map(({ used }) => used))).toBeLessThanOrEqual(7);
+  });
+});
+
+describe("a hold", () => {
+  const held = async (userId: string, name = "each") =>
+    (await show(userId, name)).balances.map(({ used, held: amount }) => [used, amount]);
+  const taken = async (userId: string, amount: number, query = "") => {
+    const { hold } = await ask(userId, "ada", amount, `&hold=PT1H${query}`);
+    expect(hold).not.toBeNull();
+    return hold?.id ?? "";
+  };
+
+  test("that is released, or deleted with its budget, leaves nothing", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    const id = await taken(userId, 4);
+    expect(await held(userId)).toEqual([[0, 4]]);
+    await api.call("DELETE", `/holds/${id}`, { key });
+    expect(await held(userId)).toEqual([]);
+    const other = await taken(userId, 4);
+    await api.call("DELETE", `/contracts/${userId}/budgets/each`, { key });
+    await budget(userId, "each", 10, { spender: "*" });
+    expect(await settle(other, 4)).toMatchObject({ status: 200, body: { eval: true } });
+    expect(await held(userId)).toEqual([]);
+  });
+
+  test.each(["release", "consume"])("expires with %s in the window of its end", async (onExpiry) => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*", window: DAILY });
+    setNow(Date.parse("2025-06-16T23:30:00.000Z"));
+    expect(await take(userId, "ada", 5)).toBe(true);
+    await taken(userId, 4, `&onExpiry=${onExpiry}`);
+    expect(await held(userId)).toEqual([[5, 4]]);
+    setNow(Date.parse("2025-06-17T00:10:00.000Z"));
+    expect(await take(userId, "ada", 7)).toBe("each");
+    setNow(Date.parse("2025-06-17T00:30:00.000Z"));
+    expect(await take(userId, "ada", 7)).toBe(onExpiry === "release" ? true : "each");
+    expect(await held(userId)).toEqual(onExpiry === "release" ? [[7, 0]] : [[4, 0]]);
+    setNow(START + 3 * DAY);
+    expect(await held(userId)).toEqual([]);
+  });
+
+  test("settled with more than it holds is refused beyond the budget", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    const id = await taken(userId, 4);
+    expect(await settle(id, 11)).toMatchObject({ body: { eval: false, budget: { name: "each", used: 4 } } });
+    expect(await settle(id, 10)).toMatchObject({ body: { eval: true } });
+    expect(await held(userId)).toEqual([[10, 0]]);
+  });
+});
+
+describe("a balance", () => {
+  test("gives back what is reverted, of the spender that is named", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    await budget(userId, "whole", 20);
+    for (const spender of ["ada", "grace"]) expect(await take(userId, spender, 4)).toBe(true);
+    const path = `/features/${userId}/tasker-board?revert=true`;
+    expect((await api.call("POST", `${path}&spender=ada`, { key })).status).toBe(204);
+    expect((await show(userId, "each")).balances).toMatchObject([{ spender: "grace", used: 4 }]);
+    expect((await show(userId, "whole")).balances).toMatchObject([{ spender: null, used: 4 }]);
+    expect((await api.call("POST", path, { key })).status).toBe(204);
+    expect((await show(userId, "whole")).balances).toEqual([]);
+    expect(await take(userId, "ada", 10)).toBe(true);
+  });
+
+  test("begins anew with a reset of its limit, and with its period", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    await budget(userId, "life", 25, { spender: "*", window: "life" });
+    expect(await take(userId, "ada", 10)).toBe(true);
+    setNow(START + 1000);
+    await api.call("PUT", `/contracts/${userId}/usageLevels?reset=true`, { key, body: {} });
+    expect((await show(userId, "each")).balances).toEqual([]);
+    expect(await take(userId, "ada", 10)).toBe(true);
+    expect(await take(userId, "ada", 1)).toBe("each");
+    setNow(START + 70 * DAY);
+    expect(await take(userId, "ada", 6)).toBe("life");
+    expect(await take(userId, "ada", 5)).toBe(true);
+    expect((await show(userId, "each")).balances).toMatchObject([{ used: 5 }]);
+  });
+
+  test("counts the items of a batch by their moment", async () => {
+    const userId = await subscribed();
+    await budget(userId, "daily", 10, { spender: "*", window: DAILY });
+    await budget(userId, "each", 20, { spender: "*" });
+    setNow(START + 2 * DAY);
+    const at = (moment: number) => new Date(moment).toISOString();
+    const item = (name: string, amount: number, more: object) => ({
+      userId,
+      featureId: "tasker-board",
+      key: `${userId} ${name}`,
+      amounts: { [TASKS]: amount },
+      spender: "ada",
+      ...more,
+    });
+    const sent = await api.call<{ items: object[] }>("POST", "/usage", {
+      key,
+      body: [
+        item("yesterday", 10, { at: at(START + DAY) }),
+        item("today", 8, { at: at(START + 2 * DAY - 1000) }),
+        item("now", 3, {}),
+        item("other", 2, { spender: "grace/agent" }),
+        item("before", 3, { at: at(START - DAY) }),
+      ],
+    });
+    expect(sent.body.items).toMatchObject([
+      { verdict: "counted" },
+      { verdict: "counted" },
+      { verdict: "refused", reason: "BUDGET_REACHED" },
+      { verdict: "counted" },
+      { verdict: "late" },
+    ]);
+    expect((await show(userId, "daily")).balances).toMatchObject([
+      { spender: "ada", used: 8 },
+      { spender: "grace", used: 2 },
+    ]);
+    expect((await show(userId, "each")).balances).toMatchObject([{ used: 18 }, { used: 2 }]);
+    const wrong = await api.call("POST", "/usage", { key, body: [item("wrong", 1, { spender: "a//b" })] });
+    expect(wrong).toMatchObject({ status: 422, body: { error: "Item 0: spender must be a path of 1 to 4 ids" } });
   });
 });
 

@@ -121,6 +121,13 @@ export interface CountedEnd<L extends Level = Level> {
 /** Called with levels whose period is over, before they are renewed. */
 export type BeforeRenewal<L extends Level> = (due: readonly L[], now: Date) => Promise<void>;
 
+/** Called with a hold that ends and counted amounts of budgets; returns the movements of its end. */
+export type MoveEndedBudgets<L extends Level> = (
+  hold: HoldRow,
+  amounts: Readonly<Record<string, number>>,
+  at: { until: Date; levels: readonly L[] },
+) => Promise<HoldEnd["budgets"]>;
+
 /**
  * Writes all that is due of a locked contract: expiries of holds and renewals of levels, in the order of their moments; in
  * the same millisecond the expiry first, so that it belongs to the period that ends there. Returns all levels, and what
@@ -130,7 +137,12 @@ export async function applyDue<L extends Level>(
   tx: Database,
   contractId: string,
   levels: readonly L[],
-  entry: { operationId: string; now: Date; beforeRenewal?: BeforeRenewal<L> | undefined },
+  entry: {
+    operationId: string;
+    now: Date;
+    beforeRenewal?: BeforeRenewal<L> | undefined;
+    moveBudgets: MoveEndedBudgets<L>;
+  },
 ): Promise<{ levels: L[]; counted: CountedEnd<L>[] }> {
   const renew = async (current: readonly L[], now: Date) => {
     await entry.beforeRenewal?.(
@@ -172,7 +184,10 @@ export async function applyDue<L extends Level>(
       current = await renew(current, until);
     }
     const amounts = Object.fromEntries(hold.amounts.map(({ id, amount }) => [id, amount]));
-    pending.push({ hold, state: "expired", endedAt: until, counted: hold.onExpiry === "consume" ? amounts : null });
+    const counted = hold.onExpiry === "consume" ? amounts : null;
+    const budgets =
+      hold.budgets === null ? undefined : await entry.moveBudgets(hold, counted ?? {}, { until, levels: current });
+    pending.push({ hold, state: "expired", endedAt: until, counted, budgets });
   }
   await end();
   await sumHolds(tx, [contractId]);
@@ -209,6 +224,7 @@ export async function followLevels(
     where ${isAnyOf(sql`id`, [...ids])}
   `);
   await sumHolds(tx, concerned);
+  if (open.some(({ budgets }) => budgets !== null)) await sumBudgetHolds(tx, concerned);
 }
 
 /** Sums the open holds and leases of these contracts in their levels. Call it after every other change of these rows. */
@@ -226,6 +242,21 @@ export async function sumHolds(tx: Database, contractIds: readonly string[]): Pr
     where ${isAnyOf(sql`l.contract_id`, contractIds)} and (l.hold_due is not null or open.due is not null)
       and u.contract_id = l.contract_id and u.service_id = l.service_id and u.limit_name = l.limit_name
   `);
+}
+
+/** Sums what the open holds and leases of these contracts hold of budgets. */
+async function sumBudgetHolds(tx: Database, contractIds: readonly string[]): Promise<void> {
+  await tx.execute(sql`
+    update budget_balances u set held = coalesce(open.held, 0)
+    from budget_balances b left join (
+      select h.contract_id, a.budget, a.spender, sum(a.amount) as held
+      from holds h
+      cross join lateral json_to_recordset(h.budgets) as a (budget text, spender text, amount numeric)
+      where ${isAnyOf(sql`h.contract_id`, contractIds)} and h.state = 'open' and h.budgets is not null
+      group by 1, 2, 3
+    ) open using (contract_id, budget, spender)
+    where ${isAnyOf(sql`b.contract_id`, contractIds)} and (b.held > 0 or open.held > 0)
+      and u.contract_id = b.contract_id and u.budget = b.budget and u.spender = b.spender`);
 }
 
 /** Gives the open holds of locked contracts the new name of their service. */

@@ -353,18 +353,29 @@ export async function relabelFeatures(
  */
 export async function revertFeature(
   tx: Database,
-  input: { contractId: string; featureId: string; since: Date; latest: boolean; operationId: string; now: Date },
+  input: {
+    contractId: string;
+    featureId: string;
+    since: Date;
+    latest: boolean;
+    operationId: string;
+    now: Date;
+    /** Path of the spender, with all below it. Null: everybody. */
+    spender: string | null;
+  },
 ): Promise<void> {
+  const { spender } = input;
   const now = sql`${input.now.toISOString()}::timestamptz`;
   await tx.execute(sql`
     with recent as materialized (
       select l.* from usage_levels u cross join ${recentMovements(input.since)}
       where u.contract_id = ${input.contractId} and not u.counts_members
     ), revertible as (
-      select l.id, l.contract_id, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta
+      select l.id, l.contract_id, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta, l.budgets
       from recent l
       where l.kind = 'consume' and l.reverted_at is null and coalesce(l.renamed_feature_id, l.feature_id) = ${input.featureId}
         and not l.is_settled
+        and (${spender}::text is null or l.spender = ${spender} or starts_with(l.spender, ${spender} || '/'))
     ), returned as (
       -- The end of a lease gives back part of what its expiry counted, in the same operation.
       select service_id, limit_name, operation_id, sum(delta) as delta from recent
@@ -377,7 +388,8 @@ export async function revertFeature(
         and l.created_at > ${input.since.toISOString()}::timestamptz
         and (not ${input.latest}::boolean
           or r.operation_id = (select operation_id from revertible order by id desc limit 1))
-      returning l.service_id, l.limit_name, l.feature_id, r.delta + coalesce(returned.delta, 0) as delta
+      returning l.service_id, l.limit_name, l.feature_id, r.operation_id, r.budgets,
+        r.delta + coalesce(returned.delta, 0) as delta
     ), part as (
       -- Consumption before and after a rename has two ids.
       select service_id, limit_name, feature_id, sum(delta) as delta,
@@ -394,11 +406,33 @@ export async function revertFeature(
       from balance b
       where u.contract_id = ${input.contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
       returning u.organization_id, u.service_id, u.limit_name, b.before, u.consumed
+    ), budgeted as (
+      -- Of a window that is over, nothing is given back.
+      select m.service_id, m.limit_name, m.feature_id, b.budget, b.spender, b.organization_id, sum((p.value ->> 2)::numeric) as amount,
+        (p.value ->> 3)::numeric as since
+      from (
+        select service_id, limit_name, feature_id, budgets from marked
+        union all
+        select r.service_id, r.limit_name, r.feature_id, r.budgets from recent r
+        where r.kind = 'revert' and (r.service_id, r.limit_name, r.operation_id) in (
+          select service_id, limit_name, operation_id from marked where budgets is not null)
+      ) m
+      cross join lateral json_array_elements(m.budgets) p
+      join budget_balances b on b.contract_id = ${input.contractId} and b.budget = p.value ->> 0 and b.spender = p.value ->> 1
+        and extract(epoch from b.since) * 1000 = (p.value ->> 3)::numeric
+      group by 1, 2, 3, 4, 5, 6, 8
+    ), given_back as (
+      update budget_balances b set used = b.used - g.amount
+      from (select budget, spender, organization_id, sum(amount) as amount from budgeted group by 1, 2, 3) g
+      where b.contract_id = ${input.contractId} and b.budget = g.budget and b.spender = g.spender
+        and b.organization_id = g.organization_id
     )
     insert into usage_ledger
-      (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+      (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at, budgets)
     select ${input.contractId}, organization_id, service_id, limit_name, 'revert', feature_id, ${input.operationId},
-      -least(part.delta, greatest(0, changed.before - changed.consumed - part.earlier)), ${now}
+      -least(part.delta, greatest(0, changed.before - changed.consumed - part.earlier)), ${now},
+      (select json_agg(json_build_array(g.budget, g.spender, -g.amount, g.since)) from budgeted g
+        where g.service_id = changed.service_id and g.limit_name = changed.limit_name and g.feature_id = part.feature_id)
     from changed join part using (service_id, limit_name)
   `);
 }

@@ -96,7 +96,7 @@ export const featureRoutes = new Hono<AppEnv>()
     if (flag(c, "revert")) {
       if (at !== undefined) throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with 'revert'");
       if (dryRun) throw new Failure("invalid", "INVALID DATA: 'revert' cannot be combined with 'dryRun'");
-      return revert(c, { ...input, latest: flag(c, "latest") });
+      return revert(c, { ...input, latest: flag(c, "latest"), spender: spenderOf(c) });
     }
     const body = isEmpty(c.get("body")) ? {} : bodyOf(c, expectedConsumption);
     const { amounts: expected, units } = splitUnits(body);

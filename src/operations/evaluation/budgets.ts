@@ -1,4 +1,5 @@
-import { sum } from "../../core/exact.ts";
+import { sum, total } from "../../core/exact.ts";
+import type { HeldAmount, HeldBudget } from "../../core/holds.ts";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import {
   balanceIn,
@@ -27,8 +28,8 @@ import type { Addressed } from "../../db/queries/outbox.ts";
 import { sameLevel } from "../../db/queries/usage.ts";
 import { type Context, isInTransaction } from "../context.ts";
 import { grantedLimit } from "../evaluations.ts";
-import type { BudgetView, EvaluationRequest } from "./request.ts";
-import { amountsOf, ratesIn } from "./units.ts";
+import type { BudgetView, EvaluationRequest, UnitCosts } from "./request.ts";
+import { costsOf, ratesIn } from "./units.ts";
 
 /*
  * Budgets of a contract, and how requests move their balances. Contracts without budgets have no book. Source: contract budgets
@@ -60,46 +61,53 @@ type ReadBooks = Pick<BudgetBook, "balances" | "periods">;
 const MAX_CACHED = 2000;
 
 /**
- * Loads the budgets of a contract with the balances of these spenders, from the cache if possible. Undefined for a contract
- * without budgets.
+ * Loads the budgets of a contract with the balances of these spenders and holds, from the cache if possible. Undefined if there
+ * are no budgets.
  */
 export function loadBudgets(
   ctx: Pick<Context, "db" | "resources">,
   { contract, at }: Pick<BudgetSubject, "contract" | "at">,
   spenders: readonly Spender[],
+  held: readonly HeldBudget[] = [],
 ): MaybePromise<BudgetBook | undefined> {
   const { budgets } = contract;
-  if (budgets.length === 0) return undefined;
-  const fits = new Map<string, Fit>();
+  if (budgets.length === 0 && held.length === 0) return undefined;
+  const wanted = new Map<string, BalanceName>();
+  for (const { budget, spender } of held) wanted.set(balanceKey(budget, spender), { budget, spender });
   for (const spender of spenders) {
-    for (const fit of fittingBudgets(budgets, spender, at)) fits.set(balanceKey(fit.budget.id, fit.spender), fit);
+    for (const fit of fittingBudgets(budgets, spender, at)) {
+      wanted.set(balanceKey(fit.budget.id, fit.spender), { budget: fit.budget.id, spender: fit.spender });
+    }
   }
-  return chain(readBalances(ctx, contract, fits), ({ balances, periods }) => ({
+  return chain(readBalances(ctx, contract, wanted), ({ balances, periods }) => ({
     budgets,
     periods,
-    balances: new Map(Array.from(fits.keys(), (key) => [key, balances.get(key)])),
+    balances: new Map(Array.from(wanted.keys(), (key) => [key, balances.get(key)])),
   }));
 }
+
+/** A balance of a contract, by the id of its budget and the path of its spender. */
+type BalanceName = Pick<HeldBudget, "budget" | "spender">;
 
 function readBalances(
   ctx: Pick<Context, "db" | "resources">,
   contract: ContractSnapshot,
-  fits: ReadonlyMap<string, Fit>,
+  wanted: ReadonlyMap<string, BalanceName>,
 ): MaybePromise<ReadBooks> {
   const { contractId } = contract;
   const isCacheable = !isInTransaction(ctx);
   const cached = isCacheable ? cachedBalances.get(contract) : undefined;
-  const missing = [...fits].filter(([key]) => cached?.balances.has(key) !== true);
+  const missing = [...wanted].filter(([key]) => cached?.balances.has(key) !== true);
   if (cached !== undefined && missing.length === 0) return cached;
   const query = {
     contractId,
-    budgets: missing.map(([, { budget }]) => budget.id),
+    budgets: missing.map(([, { budget }]) => budget),
     spenders: missing.map(([, { spender }]) => spender),
   };
   const reading = isCacheable ? ctx.resources.snapshots.budgetBalances(query) : readBudgetBalancesWithin(ctx.db, query);
   return reading.then((read) => {
     const balances = new Map(cached !== undefined && cached.balances.size < MAX_CACHED ? cached.balances : []);
-    for (const key of fits.keys()) balances.set(key, read.balances.get(key) ?? cached?.balances.get(key));
+    for (const key of wanted.keys()) balances.set(key, read.balances.get(key) ?? cached?.balances.get(key));
     const books = { balances, periods: read.periods };
     if (isCacheable) cachedBalances.set(contract, books);
     return books;
@@ -133,8 +141,8 @@ export interface BudgetPart {
   readonly balance: BudgetBalance;
 }
 
-type Spending = Pick<EvaluationRequest, "spender"> & Partial<Pick<EvaluationRequest, "expected" | "units">>;
-
+type Spending = Pick<EvaluationRequest, "spender"> &
+  Partial<Pick<EvaluationRequest, "expected" | "units" | "unitCosts" | "usedAt">>;
 /** Returns what a request takes of each fitting budget of these levels, from the contract down. */
 export function budgetParts(
   subject: BudgetSubject,
@@ -149,13 +157,18 @@ export function budgetParts(
     if (found === undefined) return [];
     const { id, level } = found;
     const last = book.balances.get(balanceKey(budget.id, fit.spender));
-    const span = spanOf(contract, book, budget, { at, level, last });
+    const { usedAt } = request;
+    const isFromFirst = typeof budget.window !== "string" && budget.window.anchor === "first";
+    const span = spanOf(contract, book, budget, { at: (isFromFirst ? usedAt : undefined) ?? at, level, last });
+    if (usedAt !== undefined && (usedAt.getTime() < span.since || isOver(span, at))) return [];
     const amount = costOf(budget, id, request, evaluation);
     return [
       { fit, id, level, amount, value: valueOf(contract, evaluation, budget), span, balance: balanceIn(last, span) },
     ];
   });
 }
+
+const isOver = ({ ends }: Span, at: Date): boolean => ends !== null && ends <= at.getTime();
 
 /** Returns the window of a budget around a moment. */
 export function spanOf(
@@ -180,12 +193,15 @@ export function valueOf(contract: ContractSnapshot, evaluation: Evaluation, budg
   return isBound(value) ? value : undefined;
 }
 
-function costOf({ unit }: Budget, id: string, { expected, units }: Spending, evaluation: Evaluation): number {
-  if (unit === null) return expected?.[id] ?? 0;
-  const counted = Object.entries(units?.[id] ?? {}).filter(([name]) => name.startsWith(unit));
-  if (counted.length === 0) return 0;
-  return amountsOf({ [id]: Object.fromEntries(counted) }, ratesIn(evaluation))[id] ?? 0;
+function costOf({ unit }: Budget, id: string, request: Spending, evaluation: Evaluation): number {
+  if (unit === null) return request.expected?.[id] ?? 0;
+  const costs = request.unitCosts ?? (request.units && costsOf(request.units, ratesIn(evaluation)));
+  return costOfUnits(costs?.[id], unit);
 }
+
+/** Sums what units with a beginning cost. */
+const costOfUnits = (costs: Readonly<Record<string, number>> | undefined, beginning: string): number =>
+  total(Object.entries(costs ?? {}).flatMap(([name, cost]) => (name.startsWith(beginning) ? [cost] : [])));
 
 const takenOf = ({ balance }: BudgetPart): number => sum(balance.used, balance.held);
 
@@ -234,7 +250,7 @@ export const noBudgetWrites = () => ({ budgets: new Map<string, BudgetChange>(),
 
 /** Adds amounts to the balance of a part, in the book and in the writes. Adds the events of thresholds that it reaches. */
 export function moveBudget(
-  { contract, budgets: book }: BudgetSubject,
+  { contract, budgets: book }: Omit<BudgetSubject, "evaluation">,
   { organizationId, userId }: { organizationId: string; userId: string },
   part: Pick<BudgetPart, "fit" | "level" | "value" | "span">,
   { used = 0, held = 0 }: { used?: number; held?: number },
@@ -271,18 +287,134 @@ export function moveBudget(
       });
     }
   }
+  setBalance(
+    book,
+    { contractId: contract.contractId, organizationId, budget: budget.id, spender },
+    after,
+    { used, held },
+    writes,
+  );
+}
+
+/** Sets a balance in the book, and adds its change to the writes. */
+function setBalance(
+  book: BudgetBook,
+  of: Pick<BudgetChange, "contractId" | "organizationId" | "budget" | "spender">,
+  after: BudgetBalance,
+  { used, held }: { used: number; held: number },
+  writes: BudgetWrites,
+): void {
+  const key = balanceKey(of.budget, of.spender);
   book.balances.set(key, after);
-  const { contractId } = contract;
-  const earlier = writes.budgets.get(`${contractId} ${key}`);
-  writes.budgets.set(`${contractId} ${key}`, {
+  const written = `${of.contractId} ${key}`;
+  const earlier = writes.budgets.get(written);
+  writes.budgets.set(written, {
     ...after,
-    contractId,
-    organizationId,
-    budget: budget.id,
-    spender,
-    used: sum(earlier?.used ?? 0, used),
+    ...of,
+    used: sum(earlier?.since === after.since ? earlier.used : 0, used),
     held: sum(earlier?.held ?? 0, held),
   });
+}
+
+/** Amounts of a budget that a hold or lease counts, and that it holds afterwards. */
+export interface HeldChange {
+  held: HeldBudget;
+  counted: number;
+  /** Default: nothing. */
+  heldAfter?: number;
+}
+
+/**
+ * Moves balances by what holds and leases count and no longer hold. Returns the movements that count, by levelKey. Nothing counts
+ * for a budget that is gone, or whose window is over.
+ */
+export function moveHeld(
+  subject: Omit<BudgetSubject, "evaluation"> & { evaluation: Evaluation | undefined },
+  name: { organizationId: string; userId: string },
+  changes: readonly HeldChange[],
+  writes: BudgetWrites,
+): Map<string, BudgetMovement[]> {
+  const movements = new Map<string, BudgetMovement[]>();
+  const { contract, evaluation, at, budgets: book } = subject;
+  if (book === undefined) return movements;
+  for (const { held, counted, heldAfter = 0 } of changes) {
+    const last = book.balances.get(balanceKey(held.budget, held.spender));
+    if (last === undefined) continue;
+    const budget = book.budgets.find(({ id }) => id === held.budget);
+    const level = contract.levels.find((one) => sameLevel(one, held));
+    const span = budget && level && spanOf(contract, book, budget, { at, level, last });
+    const delta = { used: 0, held: sum(heldAfter, -held.amount) };
+    if (budget === undefined || level === undefined || span === undefined || span.since < last.since) {
+      const { contractId } = contract;
+      const { budget: id, spender } = held;
+      const after = { ...last, held: sum(last.held, delta.held) };
+      setBalance(book, { contractId, organizationId: name.organizationId, budget: id, spender }, after, delta, writes);
+      continue;
+    }
+    const part = {
+      fit: { budget, spender: held.spender },
+      level,
+      value: evaluation === undefined ? undefined : valueOf(contract, evaluation, budget),
+      span,
+    };
+    moveBudget({ contract, at, budgets: book }, name, part, { ...delta, used: counted }, writes);
+    if (counted === 0) continue;
+    const key = levelKey(held);
+    movements.set(key, [...(movements.get(key) ?? []), [budget.id, held.spender, counted, span.since]]);
+  }
+  return movements;
+}
+
+/** Returns movements by levelKey by the limit ids of a hold. */
+export const byLimit = (
+  { amounts }: { amounts: readonly HeldAmount[] },
+  movements: ReadonlyMap<string, readonly BudgetMovement[]>,
+): Record<string, readonly BudgetMovement[]> =>
+  Object.fromEntries(
+    amounts.flatMap((held) => {
+      const moved = movements.get(levelKey(held));
+      return moved === undefined ? [] : [[held.id, moved]];
+    }),
+  );
+
+/** Returns what the settlement of a hold counts of its budgets. */
+export function settledBudgets(
+  { budgets: book }: Pick<BudgetSubject, "budgets">,
+  hold: { amounts: readonly HeldAmount[]; budgets: readonly HeldBudget[] | null },
+  amounts: Readonly<Record<string, number>>,
+  costs?: UnitCosts,
+): HeldChange[] {
+  return (hold.budgets ?? []).map((held) => {
+    const id = hold.amounts.find((one) => sameLevel(one, held))?.id ?? "";
+    const amount = amounts[id] ?? 0;
+    const unit = book?.budgets.find((budget) => budget.id === held.budget)?.unit ?? null;
+    if (unit === null) return { held, counted: amount };
+    const counted = costs?.[id] === undefined ? Math.min(held.amount, amount) : costOfUnits(costs[id], unit);
+    return { held, counted };
+  });
+}
+
+/** Returns the first budget that denies to count more than what is held of it, from the contract down. */
+export function deniedSettlement(
+  subject: Omit<BudgetSubject, "evaluation"> & { evaluation: Evaluation | undefined },
+  hold: { amounts: readonly HeldAmount[] },
+  changes: readonly HeldChange[],
+): BudgetView | undefined {
+  const { contract, evaluation, at, budgets: book } = subject;
+  if (book === undefined || evaluation === undefined) return undefined;
+  for (const { held, counted } of changes) {
+    const budget = book.budgets.find(({ id }) => id === held.budget);
+    const level = contract.levels.find((one) => sameLevel(one, held));
+    if (budget === undefined || level === undefined || counted <= held.amount || budget.mode === "warn") continue;
+    const last = book.balances.get(balanceKey(budget.id, held.spender));
+    const span = spanOf(contract, book, budget, { at, level, last });
+    const balance = balanceIn(last, span);
+    const value = valueOf(contract, evaluation, budget);
+    if (value === undefined || total([balance.used, balance.held, -held.amount, counted]) <= value) continue;
+    const id = hold.amounts.find((one) => sameLevel(one, held))?.id ?? "";
+    return viewBudget({ fit: { budget, spender: held.spender }, id, level, amount: counted, value, span, balance });
+  }
+  return undefined;
 }
 
 /** Returns the movements of budgets that a movement of a level names. */

@@ -1,13 +1,15 @@
 import { HOLD_STATES, type HoldState, MAX_HOLD_MS } from "../../core/holds.ts";
+import { changeBudgetBalances } from "../../db/queries/budgets.ts";
 import { endHolds, extendHold, type FoundHold, listHolds } from "../../db/queries/holds.ts";
 import { clampPageSize, type Context, isInTransaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
+import { loadBudgets, moveHeld, noBudgetWrites, settledBudgets } from "./budgets.ts";
 import { settleSerially } from "./consumption/serial.ts";
 import { evaluatedOrganization } from "./prepare.ts";
 import { holdEnded, requireHold, withOpenHold } from "./open-hold.ts";
-import type { HoldView, SettlementAnswer, Units } from "./request.ts";
+import type { HoldView, SettlementAnswer, UnitCosts, Units } from "./request.ts";
 import { viewHold, wrongAmounts } from "./settlement.ts";
-import { amountsOf, ratesAt } from "./units.ts";
+import { amountsOf, costsOf, ratesAt } from "./units.ts";
 
 /**
  * Counts amounts of a hold and ends it, all or none. Amounts up to the held ones are always counted; more only within the
@@ -19,8 +21,10 @@ export async function settleHold(ctx: Context, asked: Settlement): Promise<Settl
   if (units === undefined) return settle(ctx, asked);
   const { hold } = await requireHold(ctx, id);
   const then = await ratesAt(ctx, hold.contractId, hold.createdAt);
-  const amounts = { ...asked.amounts, ...amountsOf(units, then ?? (() => undefined)) };
-  return { ...(await settle(ctx, { id, amounts, blocks })), amounts };
+  const ratesOf = then ?? (() => undefined);
+  const amounts = { ...asked.amounts, ...amountsOf(units, ratesOf) };
+  const unitCosts = hold.budgets === null ? undefined : costsOf(units, ratesOf);
+  return { ...(await settle(ctx, { id, amounts, blocks, unitCosts })), amounts };
 }
 
 /** Amounts to settle a hold with. Units count at the rates with which it was taken. */
@@ -29,16 +33,21 @@ interface Settlement {
   amounts: Readonly<Record<string, number>>;
   units?: Units | undefined;
   blocks: boolean;
+  /** Cost of each unit. */
+  unitCosts?: UnitCosts | undefined;
 }
 
-async function settle(ctx: Context, { id, amounts, blocks }: Omit<Settlement, "units">): Promise<SettlementAnswer> {
+async function settle(
+  ctx: Context,
+  { id, amounts, blocks, unitCosts }: Omit<Settlement, "units">,
+): Promise<SettlementAnswer> {
   const kept = keptHold(ctx, id, amounts);
   if (kept !== undefined) {
-    const answer = await ctx.resources.consume({ ...kept, amounts, blocks });
+    const answer = await ctx.resources.consume({ ...kept, amounts, blocks, unitCosts });
     // A refusal writes nothing, so the hold may have ended meanwhile.
     if (answer.eval) return answer;
   }
-  const request = { ...(await requireOpenHold(ctx, id, amounts)), amounts, blocks };
+  const request = { ...(await requireOpenHold(ctx, id, amounts)), amounts, blocks, unitCosts };
   return isInTransaction(ctx) ? settleSerially(ctx, request) : ctx.resources.consume(request);
 }
 
@@ -92,7 +101,14 @@ export async function releaseHold(ctx: Context, id: string): Promise<void> {
   await withOpenHold(
     ctx,
     id,
-    (ctx, { hold, at }) => endHolds(ctx.db, [{ hold, state: "released", endedAt: at, counted: null }]),
+    async (ctx, opened) => {
+      const { hold, at } = opened;
+      const budgets = await loadBudgets(ctx, opened, [], hold.budgets ?? []);
+      const writes = noBudgetWrites();
+      moveHeld({ ...opened, budgets }, opened, settledBudgets({ budgets }, hold, {}), writes);
+      await endHolds(ctx.db, [{ hold, state: "released", endedAt: at, counted: null }]);
+      await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
+    },
     (hold) => (hold.counted === null ? { answer: undefined } : undefined),
   );
 }

@@ -21,6 +21,8 @@ export interface EvaluationRequest {
   expected: Readonly<Record<string, number>>;
   /** Units that stand for amounts, by limit id. Their amounts in `expected` are 0 until they are priced. */
   units?: Units | undefined;
+  /** Cost of each unit. Default: by the rates of now. */
+  unitCosts?: UnitCosts | undefined;
   mode: Mode;
   /** Denies any call that would exceed a limit. Otherwise the contract lets one call exceed it. */
   strict: boolean;
@@ -35,6 +37,8 @@ export interface EvaluationRequest {
   blocks?: boolean | undefined;
   /** The one who spends. Without one, only budgets of the whole contract count. */
   spender?: Spender | undefined;
+  /** Moment of use, of a batch item in the past. Budgets whose window began after it do not count it. */
+  usedAt?: Date | undefined;
   /** Sets the amounts aside instead of counting them. Such a call is strict. */
   hold?: { durationMs: number; onExpiry: OnExpiry } | undefined;
 }
@@ -50,7 +54,12 @@ export interface SettlementRequest {
   amounts: Readonly<Record<string, number>>;
   /** False decides about more than the held amounts as if there were no blocks. */
   blocks?: boolean | undefined;
+  /** Cost of each unit of the amounts, by limit id, where the call names units. */
+  unitCosts?: UnitCosts | undefined;
 }
+
+/** Costs of units by limit id. */
+export type UnitCosts = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 /** One settlement, with the organization of the hold. */
 export type QueuedSettlement = SettlementRequest & { organizationId: string };
@@ -71,6 +80,8 @@ export interface SettlementAnswer {
   readonly resetAt: Record<string, string | null>;
   /** Cost of the units of a call, by limit. */
   readonly amounts?: Readonly<Record<string, number>>;
+  /** The first budget that denies it, from the contract down. */
+  readonly budget?: BudgetView;
   readonly hold: HoldView;
 }
 

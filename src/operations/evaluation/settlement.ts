@@ -7,7 +7,7 @@ import { Failure } from "../errors.ts";
 import { grantedLimit } from "../evaluations.ts";
 import type { BalanceChange } from "../usage-events.ts";
 import { remainingOf } from "./decision.ts";
-import type { HoldView, SettlementAnswer, SettlementRequest } from "./request.ts";
+import type { BudgetView, HoldView, SettlementAnswer, SettlementRequest } from "./request.ts";
 
 /**
  * Returns the hold as it is at that moment: past its end it has expired, whether or not that is written. `end`: its end if
@@ -66,10 +66,13 @@ export function decideSettlement(
     services,
     evaluation,
     decidedBy = evaluation,
+    denying,
   }: Pick<ContractSnapshot, "levels" | "services"> & {
     evaluation: Evaluation | undefined;
     /** Evaluation whose limits decide and are shown. Alerts are about those of `evaluation`. */
     decidedBy?: Evaluation | undefined;
+    /** Budget that denies it. */
+    denying?: BudgetView | undefined;
   },
   { userId, hold, amounts }: SettlementRequest,
   now: Date,
@@ -84,7 +87,8 @@ export function decideSettlement(
     const isRefused = isBound(limit) && amount > held && after > limit;
     return { id, level, amount, limit, before, after, isRefused };
   });
-  const granted = !limits.some(({ isRefused }) => isRefused);
+  const fits = !limits.some(({ isRefused }) => isRefused);
+  const granted = fits && denying === undefined;
   const byLimit: Pick<SettlementAnswer, "limit" | "used" | "remaining" | "resetAt"> = {
     limit: {},
     used: {},
@@ -118,6 +122,7 @@ export function decideSettlement(
       error: null,
       remaining,
       resetAt,
+      ...(fits && denying !== undefined ? { budget: denying } : {}),
       hold: viewHold(hold, userId, now, granted ? end : hold),
     },
     end: granted ? end : undefined,

@@ -1,4 +1,5 @@
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
+import type { HeldBudget } from "../../core/holds.ts";
 import type { Spender } from "../../core/pricing/budgets.ts";
 import { knownMembers } from "../../db/queries/contract-members.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
@@ -9,14 +10,15 @@ import type { Prepared } from "./prepare.ts";
 
 /**
  * Adds the budgets that spenders move to a prepared contract, and the members that they name and a contract with members lacks.
- * Source: contract budgets §1.
+ * `held`: balances of holds, which it loads too. Source: contract budgets §1.
  */
 export function withSpenders(
   ctx: Pick<Context, "db" | "resources">,
   prepared: Prepared,
   spenders: readonly Spender[],
+  held: readonly HeldBudget[] = [],
 ): MaybePromise<Prepared> {
-  return chain(loadBudgets(ctx, prepared, spenders), (budgets) =>
+  return chain(loadBudgets(ctx, prepared, spenders, held), (budgets) =>
     chain(findStrangers(ctx, prepared.contract, spenders), (strangers) =>
       budgets === undefined && strangers === undefined ? prepared : { ...prepared, budgets, strangers },
     ),

@@ -5,7 +5,7 @@ import { readRecord } from "../../db/queries/contract-states.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
-import type { Units } from "./request.ts";
+import type { UnitCosts, Units } from "./request.ts";
 
 /*
  * Amounts by unit: a call may name units of a limit instead of an amount, and the rates of the pricing say what they cost.
@@ -56,6 +56,19 @@ export function amountsOf(units: Units, ratesOf: RatesOf): Record<string, number
     );
   }
   return amounts;
+}
+
+/** Returns what each unit costs, by limit id. Limits and units must have been checked by amountsOf. */
+export function costsOf(units: Units, ratesOf: RatesOf): UnitCosts {
+  const costs: Record<string, Record<string, number>> = {};
+  for (const [id, numbers] of Object.entries(units)) {
+    const ofLimit: [string, number][] = Object.entries(numbers).map(([unit, number]) => [
+      unit,
+      sumOfProducts([[number, ratesOf(id)?.get(unit) ?? 0]]),
+    ]);
+    costs[id] = Object.fromEntries(ofLimit);
+  }
+  return costs;
 }
 
 /** Splits a body into amounts and units. Limits with units get the amount 0 until the units are priced. */

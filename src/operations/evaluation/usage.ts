@@ -1,4 +1,5 @@
 import { eq } from "drizzle-orm";
+import type { Spender } from "../../core/pricing/budgets.ts";
 import { evaluateFeature } from "../../core/pricing/evaluate.ts";
 import type { ContractView } from "../../db/queries/contract-view.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
@@ -26,6 +27,7 @@ import { Failure } from "../errors.ts";
 import { closeBlockPeriods, expireHoldsOf } from "../due-holds.ts";
 import { evaluationIfAny, grantedLimit } from "../evaluations.ts";
 import { type AlertedLevel, thresholdEvents } from "../usage-events.ts";
+import { recordedSpender } from "./budgets.ts";
 import { evaluatedOrganization, withLockedContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
 import { countsMembers } from "./seats.ts";
@@ -37,7 +39,7 @@ import { countsMembers } from "./seats.ts";
  */
 export async function revertConsumption(
   ctx: Context,
-  input: { userId: string; featureId: string; latest: boolean; mode: Mode },
+  input: { userId: string; featureId: string; latest: boolean; mode: Mode; spender?: Spender | undefined },
 ): Promise<void> {
   const { userId, featureId, latest } = input;
   const name = { organizationId: evaluatedOrganization(ctx), userId };
@@ -52,6 +54,7 @@ export async function revertConsumption(
       latest,
       operationId: newId(now),
       now,
+      spender: recordedSpender(input.spender),
     });
     return true;
   });

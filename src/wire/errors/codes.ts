@@ -15,6 +15,7 @@ export const ANSWER_CODES: Readonly<Record<EvaluationCode | ItemReason | OfrepCo
     "The expression fails with these values: correct it in the pricing. `npx faregate test` finds such cases.",
   TYPE_MISMATCH: "The expression yields no boolean: compare values in it, such as `usage < limit`.",
   INVALID_EXPECTED_CONSUMPTION: "Name an amount for each limit of the feature; zero counts as named.",
+  BUDGET_REACHED: "A budget of the spender is used up in its window: `budget` of a single call names it.",
   LIMIT_REACHED: "Wait for the reset, or offer an upgrade: the unlock call finds the smallest purchase.",
   NOT_GRANTED: "The plan, add-ons and overrides do not grant it: offer an upgrade.",
   KEY_REUSED: "Another item had this key: give each item its own.",

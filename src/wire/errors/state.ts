@@ -63,6 +63,7 @@ export const notFound: ErrorKind = {
         "Lease {id} not found",
         "Block {id} not found in the contract of {user}",
         "Member {id} of {user} not found",
+        "Budget {name} of {user} not found",
         "Webhook {id} not found",
         "Invitation {id} not found",
         "Delivery {id} not found",

@@ -14,7 +14,17 @@ import type { Addressed } from "../../../db/queries/outbox.ts";
 import { sum } from "../../../core/exact.ts";
 import { sameLevel } from "../../../db/queries/usage.ts";
 import type { Spender } from "../../../core/pricing/budgets.ts";
-import { type BudgetPart, keepBalances, moveBudget, movementsOf, recordedSpender } from "../budgets.ts";
+import {
+  type BudgetPart,
+  byLimit,
+  deniedSettlement,
+  keepBalances,
+  moveBudget,
+  moveHeld,
+  movementsOf,
+  recordedSpender,
+  settledBudgets,
+} from "../budgets.ts";
 import { withSpenders } from "../spenders.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
@@ -141,7 +151,8 @@ async function prepareUnlessDue(
     const ctx = { db: resources.db, resources };
     const prepared = await prepare(ctx, contract, now);
     const spenders = requests.map((request) => ("amounts" in request ? NOBODY : (request.spender ?? NOBODY)));
-    return await withSpenders(ctx, prepared, spenders);
+    const held = requests.flatMap((request) => ("amounts" in request ? (request.hold.budgets ?? []) : []));
+    return await withSpenders(ctx, prepared, spenders, held);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     return error;
@@ -257,10 +268,13 @@ function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Write
     usage.has(id) && levels.some((level) => level.serviceId === serviceId && level.limitName === limitName);
   if (!hold.amounts.every(isThere)) return "needsOwnTransaction";
   const decidedBy = evaluationFor(prepared, request);
-  const of = { levels, services: contract.services, evaluation, decidedBy };
+  const heldChanges = settledBudgets(prepared, hold, request.amounts, request.unitCosts);
+  const denying = deniedSettlement(prepared, hold, heldChanges);
+  const of = { levels, services: contract.services, evaluation, decidedBy, denying };
   const { answer, end, changes } = decideSettlement(of, request, now);
   if (end === undefined) return answer;
-  writes.ends.push(end);
+  const moved = moveHeld(prepared, request, heldChanges, writes);
+  writes.ends.push(moved.size === 0 ? end : { ...end, budgets: byLimit(hold, moved) });
   raiseEvents(prepared, request, writes, changes);
   for (const { id, serviceId, limitName, amount } of hold.amounts) {
     const level = contract.levels.find((one) => one.serviceId === serviceId && one.limitName === limitName);

@@ -7,7 +7,18 @@ import { moveLevels } from "../../../db/queries/usage.ts";
 import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
-import { type BudgetPart, moveBudget, movementsOf, noBudgetWrites, recordedSpender } from "../budgets.ts";
+import {
+  type BudgetPart,
+  byLimit,
+  deniedSettlement,
+  loadBudgets,
+  moveBudget,
+  moveHeld,
+  movementsOf,
+  noBudgetWrites,
+  recordedSpender,
+  settledBudgets,
+} from "../budgets.ts";
 import { balanceChanges, decide, explained, involvedLevels, mapValues, priced, withCost } from "../decision.ts";
 import { evaluationWithoutBlocks } from "../../evaluations.ts";
 import { type UsageEvents, usageEvents } from "../../usage-events.ts";
@@ -67,7 +78,7 @@ export async function consumeSerially(ctx: Context, asked: EvaluationRequest): P
     const writes = noBudgetWrites();
     for (const part of parts) moveBudget(prepared, { ...request, organizationId }, part, { used: part.amount }, writes);
     await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
-    await recordUsage(ctx, organizationId, { events: [...events, ...writes.events], raised });
+    await recordUsage(ctx, organizationId, { events: [...events, ...writes.events.map(({ event }) => event)], raised });
     return withCost(explained(prepared, answer, request, usage), request);
   });
 }
@@ -109,7 +120,7 @@ async function takeSerially(
 /** Settles a hold in its own transaction, or in the caller's. Blocks on the contract's lock. */
 export async function settleSerially(
   ctx: Context,
-  { hold: { id }, amounts, blocks }: Pick<SettlementRequest, "hold" | "amounts" | "blocks">,
+  { hold: { id }, amounts, blocks, unitCosts }: Pick<SettlementRequest, "hold" | "amounts" | "blocks" | "unitCosts">,
 ): Promise<SettlementAnswer> {
   return withOpenHold(ctx, id, async (ctx, { hold, userId, organizationId, contract, evaluation, at }) => {
     const wrong = wrongAmounts(hold, amounts);
@@ -118,10 +129,26 @@ export async function settleSerially(
     const request = { userId, hold, amounts };
     const plain = blocks === false && evaluation !== undefined;
     const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at) : evaluation;
-    const { answer, end, changes } = decideSettlement({ levels, services, evaluation, decidedBy }, request, at);
+    const subject = {
+      contract,
+      evaluation,
+      at,
+      budgets: await loadBudgets(ctx, { contract, at }, [], hold.budgets ?? []),
+    };
+    const heldChanges = settledBudgets(subject, hold, amounts, unitCosts);
+    const denying = deniedSettlement(subject, hold, heldChanges);
+    const of = { levels, services, evaluation, decidedBy, denying };
+    const { answer, end, changes } = decideSettlement(of, request, at);
     if (end !== undefined) {
-      await endHolds(ctx.db, [end]);
-      await recordUsage(ctx, organizationId, usageEvents(contract, userId, changes));
+      const writes = noBudgetWrites();
+      const moved = moveHeld(subject, { organizationId, userId }, heldChanges, writes);
+      await endHolds(ctx.db, [{ ...end, budgets: byLimit(hold, moved) }]);
+      await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
+      const { events, raised } = usageEvents(contract, userId, changes);
+      await recordUsage(ctx, organizationId, {
+        events: [...events, ...writes.events.map(({ event }) => event)],
+        raised,
+      });
     }
     return answer;
   });

@@ -1,3 +1,4 @@
+import { parseSpender } from "../../../core/pricing/budgets.ts";
 import { evaluateBoolean } from "../../../core/pricing/evaluate.ts";
 import type { Consumption } from "../../../db/queries/consumption.ts";
 import type { ItemKey } from "../../../db/queries/usage-batches.ts";
@@ -6,9 +7,10 @@ import { Failure } from "../../errors.ts";
 import { countGranted, noBalanceWrites } from "../consumption/decide-in-order.ts";
 import { decide, evaluationFor, involvedLevels, offReason } from "../decision.ts";
 import { EXPIRED, type Prepared } from "../prepare.ts";
-import type { QueuedEvaluation } from "../request.ts";
+import { recordedSpender } from "../budgets.ts";
+import type { DecidedResult, QueuedEvaluation } from "../request.ts";
 import { refuseSeats } from "../seats.ts";
-import { amountsOf, ratesIn, type RatesOf, splitUnits } from "../units.ts";
+import { amountsOf, costsOf, ratesIn, type RatesOf, splitUnits } from "../units.ts";
 import { canonicalText, type ItemVerdict, type RecordingMode, type UsageItem } from "./item.ts";
 
 /** How far ahead the sender's clock may be. Such an item counts as of now. */
@@ -105,6 +107,9 @@ export function decideItem(
     dryRun: false,
     explain: false,
     blocks: item.blocks,
+    spender: item.spender === undefined ? undefined : parseSpender(item.spender),
+    unitCosts: split.units && contract.budgets && costsOf(split.units, rates ?? ratesIn(contract.evaluation)),
+    usedAt: countedMoment(contract, item, { featureId, mode, now }),
   };
   const { result, counts, parts } = decide(contract, request);
   if (result.error !== null) {
@@ -124,10 +129,11 @@ export function decideItem(
     else if (isTooOld) return refused("TOO_OLD");
     else if (isLate) {
       const { contractId } = contract.contract;
+      const spender = recordedSpender(request.spender);
       for (const { id, level } of involved) {
         const { serviceId, limitName } = level;
         const amount = amounts[id] ?? 0;
-        writes.late.push({ contractId, serviceId, limitName, amount, featureId, operationId: key, usedAt });
+        writes.late.push({ contractId, serviceId, limitName, amount, featureId, operationId: key, usedAt, spender });
       }
       writes.keys.set(key, entry);
       return { key, verdict: "late" };
@@ -140,12 +146,25 @@ export function decideItem(
   return { key, verdict: "counted" };
 }
 
+/** Returns the moment of an item that budgets count by: undefined for now, as for one that counts as of now because it is late. */
+function countedMoment(
+  prepared: Prepared,
+  { at }: UsageItem,
+  { featureId, mode, now }: { featureId: string; mode: RecordingMode; now: Date },
+): Date | undefined {
+  if (prepared.budgets === undefined || at === undefined || at >= now) return undefined;
+  const involved = involvedLevels(prepared, { featureId, mode });
+  const isLate = involved.some(({ level }) => level.runningSince !== null && at < level.runningSince);
+  return isLate && mode.late === "count" ? undefined : at;
+}
+
 /** Returns why a request was denied: only its amounts did not fit, or the feature is off. */
 function reasonOff(
   prepared: Prepared,
   { featureId, mode, blocks }: QueuedEvaluation,
-  result: Parameters<typeof offReason>[2],
-): "LIMIT_REACHED" | "NOT_GRANTED" {
+  result: DecidedResult,
+): "BUDGET_REACHED" | "LIMIT_REACHED" | "NOT_GRANTED" {
+  if (result.budget !== undefined) return "BUDGET_REACHED";
   const evaluation = evaluationFor(prepared, { blocks });
   if (evaluateBoolean(evaluation, featureId, prepared.usage, mode)) return "LIMIT_REACHED";
   return offReason({ ...prepared, evaluation }, featureId, result, mode);

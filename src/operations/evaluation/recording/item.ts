@@ -12,6 +12,8 @@ export interface UsageItem {
   at?: Date | undefined;
   /** False decides as if the contract had no blocks. */
   blocks?: boolean | undefined;
+  /** Path of the one who spent. */
+  spender?: string | undefined;
 }
 
 /** Outcome of an item. `late`: recorded, but it moved no balance. */
@@ -29,6 +31,7 @@ export interface ItemVerdict {
     | "CONTRACT_EXPIRED"
     | "CONTRACT_INVALID"
     | "UNKNOWN_LIMIT"
+    | "BUDGET_REACHED"
     | "LIMIT_REACHED"
     | "NOT_GRANTED"
     | EvaluationErrorCode;
@@ -47,9 +50,16 @@ export interface RecordingMode {
 }
 
 /** Canonical text of an item: two with the same text are the same item, whatever the order of their amounts. */
-export function canonicalText({ userId, featureId, amounts, at, blocks }: UsageItem): string {
+export function canonicalText({ userId, featureId, amounts, at, blocks, spender }: UsageItem): string {
   const inOrder = <T>(values: Readonly<Record<string, T>>) =>
     Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
   const sorted = inOrder(amounts).map(([id, value]) => [id, typeof value === "number" ? value : inOrder(value)]);
-  return JSON.stringify([userId, featureId, sorted, at?.getTime() ?? null, ...(blocks === false ? [false] : [])]);
+  return JSON.stringify([
+    userId,
+    featureId,
+    sorted,
+    at?.getTime() ?? null,
+    ...(blocks === false ? [false] : []),
+    ...(spender === undefined ? [] : [{ spender }]),
+  ]);
 }

@@ -1,3 +1,4 @@
+import { parseSpender, type Spender } from "../../../core/pricing/budgets.ts";
 import { type ContractSnapshot, loadSnapshots } from "../../../db/queries/contract-snapshots.ts";
 import { changeBudgetBalances } from "../../../db/queries/budgets.ts";
 import { recordEvents } from "../../../db/queries/outbox.ts";
@@ -17,6 +18,7 @@ import { Failure } from "../../errors.ts";
 import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "../contract-lock.ts";
 import { evaluatedOrganization, needsRenewal, prepare, type Prepared, withLockedContract } from "../prepare.ts";
 import { type Circumstances, decideItem, entryOf, type Entry, noWrites, type RecordingWrites } from "./decide-item.ts";
+import { withSpenders } from "../spenders.ts";
 import { ratesAt, type RatesOf } from "../units.ts";
 import type { ItemVerdict, RecordingMode, UsageItem, VerdictKind } from "./item.ts";
 
@@ -97,9 +99,9 @@ function measure(
 ): void {
   const { callCounter, now } = resources;
   if (verdict === "counted") callCounter.totals.granted += 1;
-  if (reason !== "LIMIT_REACHED" && reason !== "NOT_GRANTED") return;
+  if (reason !== "LIMIT_REACHED" && reason !== "NOT_GRANTED" && reason !== "BUDGET_REACHED") return;
   callCounter.totals.denied += 1;
-  callCounter.countDenial(now(), organizationId, featureId, reason);
+  callCounter.countDenial(now(), organizationId, featureId, reason === "NOT_GRANTED" ? reason : "LIMIT_REACHED");
 }
 
 /**
@@ -127,7 +129,8 @@ async function recordFree(
       for (const userId of userIds) {
         const contract = snapshots.get(userId);
         if (contract === undefined && contracted.has(userId)) continue;
-        const one = contract === undefined ? contractNotFound(userId) : await prepareFree(ctx, contract, now);
+        const spenders = spendersOf(groups.get(userId) ?? []);
+        const one = contract === undefined ? contractNotFound(userId) : await prepareFree(ctx, contract, spenders, now);
         if (one) prepared.set(userId, one);
       }
       const ready = entries.filter(({ item }) => prepared.has(item.userId));
@@ -159,14 +162,21 @@ async function readLocked(
   return loadSnapshots(db, organizationId, userIds);
 }
 
+/** Returns the spenders of items, with nobody for those without one. */
+const spendersOf = (entries: readonly Entry[]): Spender[] =>
+  entries.map(({ item }) => (item.spender === undefined ? [] : (parseSpender(item.spender) ?? [])));
+
 /** Undefined if something of the contract is due. */
 async function prepareFree(
   ctx: Context,
   contract: ContractSnapshot,
+  spenders: readonly Spender[],
   now: Date,
 ): Promise<Prepared | Failure | undefined> {
   try {
-    return needsRenewal(contract, now) ? undefined : await prepare(ctx, contract, now);
+    return needsRenewal(contract, now)
+      ? undefined
+      : await withSpenders(ctx, await prepare(ctx, contract, now), spenders);
   } catch (error) {
     if (!(error instanceof Failure) || error.code === "unavailable") throw error;
     return error;
@@ -185,7 +195,8 @@ async function recordOne(ctx: Context, batch: Batch, entries: readonly Entry[]):
           const isOlder = prepared.contract.levels.some(({ runningSince }) => runningSince === null);
           const contract =
             isDated && isOlder ? await withRunningSince(ctx, organizationId, userId, prepared) : prepared;
-          return decideAndWrite(ctx, { ...batch, now: prepared.at }, entries, () => contract);
+          const budgeted = await withSpenders(ctx, contract, spendersOf(entries));
+          return decideAndWrite(ctx, { ...batch, now: prepared.at }, entries, () => budgeted);
         });
       }),
     );
