@@ -47,8 +47,9 @@ async function fill(dataDir: string, organizations: number, contracts: number) {
   await contractUsers(connection, { pricing, service: "meter", plan: "ALL", userIds: ["user-0"] });
   await spread(client, { organizations, contracts });
   await client`
-    insert into usage_ledger (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
-    select contract_id, service_id, limit_name, 'consume', 'meter-call', 'seeded-' || n, 1, now() - n * interval '1 hour'
+    insert into usage_ledger
+      (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+    select contract_id, organization_id, service_id, limit_name, 'consume', 'meter-call', 'seeded-' || n, 1, now() - n * interval '1 hour'
     from generate_series(${MOVEMENTS}::int, 1, -1) n, usage_levels`;
   await client`update usage_levels set consumed = consumed + ${MOVEMENTS}::int`;
   const [size] = await client<{ mb: number }[]>`

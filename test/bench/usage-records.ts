@@ -69,8 +69,9 @@ async function fill(sql: Sql, movements: number): Promise<void> {
   await sql`insert into usage_levels (contract_id, service_id, limit_name, position, limit_value, consumed)
     select 'copy-' || n, service_id, limit_name, position, limit_value, 0 from usage_levels, ${copies}`;
   await sql`update usage_ledger_start set at = now() - interval '366 days'`;
-  await sql`insert into usage_ledger (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
-    select case when n % 3 = 0 or other = 0 then u.contract_id else 'copy-' || other end, u.service_id, u.limit_name,
+  await sql`insert into usage_ledger
+      (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+    select case when n % 3 = 0 or other = 0 then u.contract_id else 'copy-' || other end, u.organization_id, u.service_id, u.limit_name,
       'consume', 'meter-feature' || (hashint4(n) & 65535) % ${FEATURES}::int, 'filled-' || n, 1,
       now() - (${movements}::int - n) * (interval '365 days' / ${movements}::int)
     from usage_levels u, generate_series(1, ${movements}::int) n,

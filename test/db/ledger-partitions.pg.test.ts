@@ -45,8 +45,8 @@ async function partitions(): Promise<Partition[]> {
 /** Inserts movements without a balance, at moments in SQL. */
 const insertAt = (moment: string, rows = 1) =>
   api.database.connection.client.unsafe(`
-    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-    select contract_id, service_id, limit_name, 'consume', 'inserted', 0, ${moment} from usage_levels u, generate_series(1, ${rows})
+    insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
+    select contract_id, organization_id, service_id, limit_name, 'consume', 'inserted', 0, ${moment} from usage_levels u, generate_series(1, ${rows})
     where u.limit_name = 'maxTasks' and exists (select from contracts c where c.id = u.contract_id and c.user_id = 'ada')`);
 
 const carriedPerBalance = () => api.database.connection.client<{ most: number; carried: number }[]>`
@@ -110,8 +110,8 @@ it("3,000 contracts that are written in turn leave at most one carried sum per b
   await spread(client, { organizations: 3, contracts });
   const use = (days: number, turns: number) => client`
     with given as (
-      insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-      select u.contract_id, u.service_id, u.limit_name, 'consume', 'turn-' || turn, turn,
+      insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
+      select u.contract_id, u.organization_id, u.service_id, u.limit_name, 'consume', 'turn-' || turn, turn,
         now() - ${days}::int * interval '1 day' + turn * interval '1 second'
       from generate_series(1, ${turns}::int) turn, usage_levels u where u.limit_name = 'maxTasks'
       order by turn, u.contract_id returning contract_id, service_id, limit_name, delta
@@ -141,8 +141,8 @@ it("movements that are recorded, moved and deleted between the two halves of a c
   for (const user of ["late", "gone", "both"]) await contract(api, key, user);
   const move = (user: string, amount: number, days: number) => client`
     with moved as (
-      insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-      select u.contract_id, u.service_id, u.limit_name, 'consume', 'moved', ${amount}, ${daysAgo(days).toISOString()}::timestamptz
+      insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
+      select u.contract_id, u.organization_id, u.service_id, u.limit_name, 'consume', 'moved', ${amount}, ${daysAgo(days).toISOString()}::timestamptz
       from usage_levels u join contracts c on c.id = u.contract_id where c.user_id = ${user} and u.limit_name = 'maxTasks'
       returning contract_id, limit_name, delta
     )

@@ -93,8 +93,9 @@ afterAll(async () => {
 async function seed(): Promise<void> {
   const sql = api.database.connection.client;
   await spread(sql, { organizations: ORGANIZATIONS, contracts: CONTRACTS });
-  await sql`insert into usage_ledger (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
-    select 'contract-' || n, 'service-' || (n % ${ORGANIZATIONS} + 1), 'maxExports', 'consume', 'tasker-bulk', 'seeded', 0, now()
+  await sql`insert into usage_ledger
+      (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+    select 'contract-' || n, (select organization_id from contracts where id = 'contract-' || n), 'service-' || (n % ${ORGANIZATIONS} + 1), 'maxExports', 'consume', 'tasker-bulk', 'seeded', 0, now()
     from generate_series(1, ${CONTRACTS}) n`;
   await sql`insert into holds (id, contract_id, feature_id, amounts, on_expiry, state, created_at, until, ended_at)
     select 'hold-' || n, 'contract-' || n, 'tasker-bulk', '[]', 'release', 'released', now(), now(), now()

@@ -346,8 +346,8 @@ describe("the roll-up", () => {
     await slow`begin`;
     await slow`select 1 from contracts where user_id = ${userId} for no key update`;
     await slow`
-      insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-      select contract_id, service_id, limit_name, 'adjust', 'slow', 1, ${iso(now)}::text::timestamptz
+      insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
+      select contract_id, organization_id, service_id, limit_name, 'adjust', 'slow', 1, ${iso(now)}::text::timestamptz
       from usage_levels where contract_id = (select id from contracts where user_id = ${userId}) and limit_name = 'maxTasks'`;
     await slow`
       update usage_levels set consumed = consumed + 1
