@@ -6,14 +6,15 @@ import type { KeyScope } from "../core/access/caller.ts";
 
 /** Credentials of a call that has no route below /organizations. */
 export interface Acting {
-  key: string;
-  /** Carries `organizationId` when the key belongs to a user; empty for organization keys. */
+  /** Key of the organization; undefined for the session's cookie. */
+  key: string | undefined;
+  /** Carries `organizationId` for the session's user; empty for organization keys. */
   query: NonNullable<Call["query"]>;
 }
 
 /**
- * Returns credentials for a call that is closed to members' own keys. Prefers the visible organization key of least
- * scope; platform ADMINs use their own key and name the organization. Undefined when neither is possible.
+ * Returns credentials for a call that is closed to members. Prefers the visible organization key of least
+ * scope; platform ADMINs use their session and name the organization. Undefined when neither is possible.
  */
 export function useActing(method: Method, path: string): Acting | undefined {
   const here = useHere();
@@ -21,7 +22,7 @@ export function useActing(method: Method, path: string): Acting | undefined {
   const key = here.keyFor(method, path);
   if (key !== undefined) return { key: key.key, query: {} };
   const isOpenToAdmins = user.role === "ADMIN" && path.startsWith("/contracts");
-  return isOpenToAdmins ? { key: user.apiKey, query: { organizationId: here.organization.id } } : undefined;
+  return isOpenToAdmins ? { key: undefined, query: { organizationId: here.organization.id } } : undefined;
 }
 
 const SCOPES: readonly KeyScope[] = ["EVALUATION", "MANAGEMENT", "ALL"];

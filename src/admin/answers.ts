@@ -16,6 +16,8 @@ import type * as offers from "../wire/offers.ts";
 import type * as organizations from "../wire/organizations.ts";
 import type * as overrides from "../wire/overrides.ts";
 import type * as scheduled from "../wire/scheduled.ts";
+import type * as sessions from "../wire/sessions.ts";
+import type * as signOn from "../wire/sign-on.ts";
 import type * as services from "../wire/services.ts";
 import type * as system from "../wire/system.ts";
 import type * as users from "../wire/users.ts";
@@ -26,7 +28,10 @@ import type * as webhooks from "../wire/webhooks.ts";
 
 export type UserPage = z.output<typeof users.userPage>;
 export type User = UserPage["data"][number];
-export type SignedIn = z.output<typeof users.signedIn>;
+/** How people sign in here, and who is signed in. */
+export type Visit = z.output<typeof signOn.signInMethods>;
+export type SignedInUser = NonNullable<Visit["user"]>;
+export type UserSession = z.output<typeof sessions.session>;
 
 export type OrganizationPage = z.output<typeof organizations.organizationPage>;
 export type Organization = OrganizationPage["data"][number];

@@ -31,6 +31,7 @@ export class Refused extends Error {
 export type Method = "GET" | "POST" | "PUT" | "DELETE";
 
 export interface Call {
+  /** Key of an organization, for calls that members have no route for. Without one, the session's cookie counts. */
   key?: string | undefined;
   query?: Record<string, string | number | boolean | undefined>;
   /** Objects are sent as JSON, FormData as a multipart form. */
@@ -39,8 +40,11 @@ export interface Call {
   signal?: AbortSignal | undefined;
 }
 
-/** Callback for a user's key that the server no longer accepts; the session sets it. */
-export const onKeyLost: { current: (() => void) | undefined } = { current: undefined };
+/** Callback for a session that the server ended; the session sets it. */
+export const onSessionEnded: { current: (() => void) | undefined } = { current: undefined };
+
+/** Refusals of a call whose session ended, or whose cookie is gone. Wrong passwords have another one. */
+const SESSION_ENDED = /^(The session has ended|API Key not found)/;
 
 /** Builds an API path and escapes its names: `` path`/services/${name}` ``. */
 export function path(parts: TemplateStringsArray, ...names: readonly string[]): string {
@@ -73,7 +77,7 @@ async function send(method: Method, to: string, options: Call): Promise<Response
     if (options.signal?.aborted === true) throw error;
     throw new Refused(0, method === "GET" ? texts.errors.unreachable : texts.errors.lost);
   });
-  if (!response.ok) throw refusalOf(response, parsed(await response.text()), options.key);
+  if (!response.ok) throw refusalOf(response, parsed(await response.text()));
   return response;
 }
 
@@ -143,11 +147,14 @@ function parsed(text: string): unknown {
   }
 }
 
-function refusalOf(response: Response, body: unknown, key: string | undefined): Refused {
+function refusalOf(response: Response, body: unknown): Refused {
   const { error, ...more } = shaped<{ error?: string; problems?: Problem[]; gate?: ClosedGate }>(
     typeof body === "object" ? body : {},
   );
-  if (response.status === 401 && key?.startsWith("usr_") === true) onKeyLost.current?.();
+  if (response.status === 401 && SESSION_ENDED.test(error ?? "")) {
+    onSessionEnded.current?.();
+    return new Refused(401, texts.errors.sessionEnded);
+  }
   return new Refused(response.status, error ?? texts.errors.status(response.status), more);
 }
 

@@ -1,6 +1,7 @@
 import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
 import { BrowserRouter, Route, Routes } from "react-router";
+import type { Visit } from "./answers.ts";
 import { RegisterPage } from "./pages/register.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { SessionProvider, useSession } from "./session.tsx";
@@ -8,12 +9,12 @@ import { SessionProvider, useSession } from "./session.tsx";
 const SignedIn = lazy(async () => ({ default: (await import("./signed-in.tsx")).SignedIn }));
 
 /** Renders the console into the page. */
-export function showConsole(): void {
+export function showConsole(visit: Visit | undefined): void {
   const root = document.querySelector("#console");
   if (root === null) return;
   createRoot(root).render(
     <StrictMode>
-      <SessionProvider>
+      <SessionProvider visit={visit}>
         <BrowserRouter basename={new URL(document.baseURI).pathname.replace(/\/$/, "")}>
           <App />
         </BrowserRouter>

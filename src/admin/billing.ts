@@ -7,7 +7,6 @@ import { useHere } from "./here.tsx";
 import { useChange } from "./queries.ts";
 import { usePricings } from "./pricings.ts";
 import { serviceKey, useServices } from "./services.ts";
-import { useUser } from "./session.tsx";
 
 /** Events of Stripe that move contracts. */
 export const STRIPE_EVENTS = [
@@ -40,8 +39,7 @@ export function useConnection(
   const { base } = useHere();
   const { before } = options;
   return useChange({
-    change: (body: ConnectionBody, key) =>
-      call<BillingConnection>("PUT", base + path`/billing/${provider}`, { key, body }),
+    change: (body: ConnectionBody) => call<BillingConnection>("PUT", base + path`/billing/${provider}`, { body }),
     touches: () => [`${base}/billing`],
     done: (_, body) => options.done(body),
     undo: (_, body) => (before === undefined || body.prices === before.prices ? undefined : bodyOf(before)),
@@ -58,12 +56,11 @@ export interface NewestPricing {
 /** Loads the newest active version of every service. Missing ones are still loading. */
 export function useNewestPricings(): NewestPricing[] {
   const { base } = useHere();
-  const { apiKey } = useUser();
   const services = useServices().data ?? [];
   const offers = useQueries({
     queries: services.map(({ name }) => {
       const to = base + path`/services/${name}/offer`;
-      return { queryKey: [to, {}], queryFn: () => call<Offer>("GET", to, { key: apiKey }) };
+      return { queryKey: [to, {}], queryFn: () => call<Offer>("GET", to) };
     }),
   });
   const newest = offers.flatMap(({ data }, index): (readonly [string, string])[] => {

@@ -78,13 +78,11 @@ export function queryOf(choice: ContractChoice): NonNullable<Call["query"]> {
 export async function readAll(
   to: string,
   query: Call["query"],
-  key: string,
   onProgress: (done: number, all: number) => void,
 ): Promise<Contract[]> {
   const contracts: Contract[] = [];
   for (let page = 1; ; page += 1) {
     const { body, headers } = await callWithHeaders<Contract[]>("GET", to, {
-      key,
       query: { ...query, page, limit: CHUNK },
     });
     contracts.push(...body);

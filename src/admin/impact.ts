@@ -4,7 +4,6 @@ import { configurationKey, configurationOf } from "../core/change/configuration.
 import type { Configuration, Impact, ImpactGroup } from "./answers.ts";
 import { callForLines, path, Refused } from "./api.ts";
 import { useHere } from "./here.tsx";
-import { useUser } from "./session.tsx";
 import { texts } from "./texts.ts";
 
 /** A change that moves contracts or takes features from them. */
@@ -44,7 +43,6 @@ export function useImpact(
   options: { groups: readonly GroupTarget[]; round: number; isFrozen: boolean },
 ): { query: UseQueryResult<Impact>; progress: Progress | undefined } {
   const { base } = useHere();
-  const { apiKey } = useUser();
   const [progress, setProgress] = useState<Progress>();
   const to = base + path`/services/${service}/impact`;
   const body = options.groups.length === 0 ? change : { ...change, groups: options.groups };
@@ -53,7 +51,7 @@ export function useImpact(
     queryFn: async ({ signal }) => {
       setProgress(undefined);
       let report: Impact | undefined;
-      await callForLines<Line>("POST", to, { key: apiKey, body, signal }, (line) => {
+      await callForLines<Line>("POST", to, { body, signal }, (line) => {
         if ("error" in line) throw new Refused(500, line.error);
         if ("progress" in line) setProgress(line.progress);
         else report = line.report;

@@ -3,7 +3,6 @@ import type { PricingOf } from "./explain.ts";
 import { compiledFrom } from "./pricing.ts";
 import { useHere } from "./here.tsx";
 import { pricingQuery, serviceKey } from "./services.ts";
-import { useUser } from "./session.tsx";
 
 /**
  * Loads several pricings, cached under the same keys as single requests. Names match in any case. `failureOf` returns
@@ -14,10 +13,9 @@ export function usePricings(wanted: readonly (readonly [service: string, version
   failureOf: (service: string, version: string) => Error | undefined;
 } {
   const { base } = useHere();
-  const { apiKey } = useUser();
   const distinct = [...new Map(wanted.map((each) => [each.join("\n"), each])).values()];
   const answers = useQueries({
-    queries: distinct.map(([service, version]) => pricingQuery(base, apiKey, service, version)),
+    queries: distinct.map(([service, version]) => pricingQuery(base, service, version)),
   });
   const answerOf = (service: string, version: string) =>
     answers[distinct.findIndex(([name, number]) => serviceKey(name) === serviceKey(service) && number === version)];

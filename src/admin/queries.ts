@@ -9,7 +9,6 @@ import {
 import { useRef } from "react";
 import { call, type Call, callWithHeaders, Refused } from "./api.ts";
 import { useTell } from "./design/toast.tsx";
-import { useUser } from "./session.tsx";
 import { texts } from "./texts.ts";
 
 /*
@@ -17,16 +16,15 @@ import { texts } from "./texts.ts";
  * invalidated.
  */
 
-/** Fetches with the user's key; disabled while `to` is undefined. */
+/** Fetches by the session; disabled while `to` is undefined. */
 export function useAsk<T>(
   to: string | undefined,
   query: Call["query"] = {},
   options: { refetchInterval?: number } = {},
 ): UseQueryResult<T> {
-  const { apiKey } = useUser();
   return useQuery({
     queryKey: [to, query],
-    queryFn: ({ signal }) => call<T>("GET", to ?? "", { key: apiKey, query, signal }),
+    queryFn: ({ signal }) => call<T>("GET", to ?? "", { query, signal }),
     enabled: to !== undefined,
     ...options,
   });
@@ -37,11 +35,10 @@ export function useAskCounted<T>(
   to: string | undefined,
   query: Call["query"] = {},
 ): UseQueryResult<{ rows: T[]; total: number }> {
-  const { apiKey } = useUser();
   return useQuery({
     queryKey: [to, query, "counted"],
     queryFn: async ({ signal }) => {
-      const { body, headers } = await callWithHeaders<T[]>("GET", to ?? "", { key: apiKey, query, signal });
+      const { body, headers } = await callWithHeaders<T[]>("GET", to ?? "", { query, signal });
       return { rows: body, total: Number(headers.get("x-total-count") ?? body.length) };
     },
     enabled: to !== undefined,
@@ -95,8 +92,8 @@ function useLostWrite(): (prefixes: readonly string[]) => Promise<Error> {
  * Runs a change, invalidates the paths in `touches`, and shows the message of `done`. Callers display errors.
  * `attempt` is the idempotency key: it stays the same while a change with equal input is retried.
  */
-export function useChange<Input, T>(options: {
-  change: (input: Input, key: string, attempt: string) => Promise<T>;
+export function useChange<Input = undefined, T = unknown>(options: {
+  change: (input: Input, attempt: string) => Promise<T>;
   touches: (input: Input) => readonly string[];
   /** Path that the change deletes: it must not be refetched while its page is still mounted. */
   gone?: string | undefined;
@@ -105,7 +102,6 @@ export function useChange<Input, T>(options: {
   undo?: (answer: T, input: Input) => Input | undefined;
   after?: (answer: T, input: Input) => void;
 }): UseMutationResult<T, Error, Input> {
-  const { apiKey } = useUser();
   const refresh = useRefresh();
   const settle = useLostWrite();
   const tell = useTell();
@@ -116,7 +112,7 @@ export function useChange<Input, T>(options: {
       if (attempt.current.key === "" || attempt.current.input !== text)
         attempt.current = { input: text, key: randomKey() };
       try {
-        return await options.change(input, apiKey, attempt.current.key);
+        return await options.change(input, attempt.current.key);
       } catch (error) {
         if (!(error instanceof Refused) || error.status !== 0) throw error;
         tell(error.message);

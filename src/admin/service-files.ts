@@ -8,7 +8,7 @@ import { call, callForText, path } from "./api.ts";
  * Reads the versions of a service as the folder that `npx faregate export` writes. Leaves out versions that were renamed
  * when the service was created again. @throws Refused
  */
-export async function readServiceFiles(base: string, service: string, key: string): Promise<Map<string, string>> {
+export async function readServiceFiles(base: string, service: string): Promise<Map<string, string>> {
   const { parsePricing } = await import("../core/pricing/parse/pricing.ts");
   const at = base + path`/services/${service}`;
   const names = new Names([]);
@@ -16,11 +16,9 @@ export async function readServiceFiles(base: string, service: string, key: strin
   const files = new Map<string, string>([[MANIFEST, ""]]);
   const entries: VersionEntry[] = [];
   const saasNames: string[] = [];
-  for (const { pricingVersion, saasName, state, expectations } of await call<VersionFile[]>("GET", `${at}/versions`, {
-    key,
-  })) {
+  for (const { pricingVersion, saasName, state, expectations } of await call<VersionFile[]>("GET", `${at}/versions`)) {
     const to = at + path`/pricings/${pricingVersion}`;
-    const text = await callForText(`${to}/source`, { key });
+    const text = await callForText(`${to}/source`);
     const parsed = parsePricing(text, new Date());
     if (parsed.ok && keyOf(parsed.pricing.version) !== keyOf(pricingVersion)) continue;
     const file = names.file(folder, pricingVersion, ".yml");
@@ -30,7 +28,7 @@ export async function readServiceFiles(base: string, service: string, key: strin
     if (expectations === null) entries.push(entry);
     else {
       const beside = names.file(folder, pricingVersion, ".expectations.yml");
-      files.set(beside, await callForText(`${to}/expectations`, { key }));
+      files.set(beside, await callForText(`${to}/expectations`));
       entries.push({ ...entry, expectations: beside });
     }
   }

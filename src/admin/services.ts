@@ -4,7 +4,6 @@ import type { Service, WirePricing } from "./answers.ts";
 import { call, path } from "./api.ts";
 import { useAsk, useAskCounted } from "./queries.ts";
 import { useHere } from "./here.tsx";
-import { useUser } from "./session.tsx";
 
 /** Returns a service's name as contracts spell it: in lower case. */
 export const serviceKey = (name: string): string => name.toLowerCase();
@@ -35,11 +34,10 @@ export function useActiveVersions(service: string | undefined): readonly string[
 /** Returns a function that finds the version that new contracts get: the newest active one. */
 export function useNewestVersion(): (service: Service) => Promise<string | undefined> {
   const { base } = useHere();
-  const { apiKey } = useUser();
   const queries = useQueryClient();
   return async ({ name, activePricings }) => {
     const to = base + path`/services/${name}/offer`;
-    const queryFn = () => call<Offer>("GET", to, { key: apiKey });
+    const queryFn = () => call<Offer>("GET", to);
     try {
       const { versions, pricingVersion } = await queries.fetchQuery({ queryKey: [to, {}], queryFn });
       return versions?.[0] ?? pricingVersion;
@@ -59,19 +57,18 @@ export function usePricingAnswers(
   wanted: readonly (readonly [service: string, version: string])[],
 ): (service: string) => WirePricing | undefined {
   const { base } = useHere();
-  const { apiKey } = useUser();
   const answers = useQueries({
-    queries: wanted.map(([service, version]) => pricingQuery(base, apiKey, service, version)),
+    queries: wanted.map(([service, version]) => pricingQuery(base, service, version)),
   });
   return (service) => answers[wanted.findIndex(([name]) => serviceKey(name) === serviceKey(service))]?.data;
 }
 
 /** The query of one version, cached under the same key as a single request. */
-export function pricingQuery(base: string, apiKey: string, service: string, version: string) {
+export function pricingQuery(base: string, service: string, version: string) {
   const to = base + path`/services/${service}/pricings/${version}`;
   return {
     queryKey: [to, {}],
-    queryFn: ({ signal }: { signal: AbortSignal }) => call<WirePricing>("GET", to, { key: apiKey, signal }),
+    queryFn: ({ signal }: { signal: AbortSignal }) => call<WirePricing>("GET", to, { signal }),
     staleTime: Number.POSITIVE_INFINITY,
   };
 }

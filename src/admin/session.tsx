@@ -1,46 +1,58 @@
-import { createContext, useContext, useMemo, useState, type ReactNode } from "react";
-import type { SignedIn } from "./answers.ts";
-import { onKeyLost } from "./api.ts";
-import { forgetSession, isRemembered, keepSession, readSession, type StoredUser } from "./stored-session.ts";
+import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
+import type { SignedInUser, Visit } from "./answers.ts";
+import { call, onSessionEnded } from "./api.ts";
+import { rememberSignIn } from "./visit.ts";
 
 interface Session {
-  user: StoredUser | undefined;
-  /** True when the server rejected the key and thereby ended the session. */
+  /** How people sign in here; undefined if the server could not be reached. */
+  methods: Visit | undefined;
+  user: SignedInUser | undefined;
+  /** True when the server ended the session: the page stays, and asks to sign in again. */
   ended: boolean;
-  signIn(user: SignedIn, remember: boolean): void;
-  signOut(): void;
-  /** Keeps the user and replaces the key. */
-  replaceKey(apiKey: string): void;
+  signIn(username: string, password: string): Promise<void>;
+  signOut(): Promise<void>;
 }
 
 const SessionContext = createContext<Session | undefined>(undefined);
 
 /** Provides the session to the console. */
-export function SessionProvider({ children }: { children: ReactNode }) {
-  const [user, setUser] = useState(readSession);
+export function SessionProvider({ visit, children }: { visit: Visit | undefined; children: ReactNode }) {
+  const [user, setUser] = useState(visit?.user ?? undefined);
   const [ended, setEnded] = useState(false);
   const session = useMemo<Session>(() => {
-    const leave = (byItself: boolean) => {
-      forgetSession();
-      setUser(undefined);
-      setEnded(byItself);
-    };
-    onKeyLost.current = () => leave(true);
-    const store = (next: StoredUser, remember: boolean) => {
-      keepSession(next, remember);
-      setUser(next);
-      setEnded(false);
-    };
+    onSessionEnded.current = () => setEnded(user !== undefined);
     return {
+      methods: visit,
       user,
       ended,
-      signIn: (next, remember) => store({ ...next, since: new Date().toISOString() }, remember),
-      signOut: () => leave(false),
-      replaceKey: (apiKey) => {
-        if (user !== undefined) store({ ...user, apiKey }, isRemembered());
+      signIn: async (username, password) => {
+        const { user: next } = await call<{ user: SignedInUser }>("POST", "/sessions", {
+          body: { username, password },
+        });
+        rememberSignIn(true);
+        setUser(next);
+        setEnded(false);
+      },
+      signOut: async () => {
+        await call("DELETE", "/sessions/current").catch(() => {});
+        rememberSignIn(false);
+        setUser(undefined);
+        setEnded(false);
       },
     };
-  }, [user, ended]);
+  }, [visit, user, ended]);
+  useEffect(() => rememberSignIn(user !== undefined), [user]);
+  useEffect(() => {
+    if (!ended || user === undefined) return undefined;
+    // A tab of the provider, or another one of the console, may have begun a session.
+    const check = async () => {
+      const now = await call<Visit>("GET", "/auth/methods").catch(() => undefined);
+      if (now?.user?.id === user.id) setEnded(false);
+    };
+    const onFocus = () => void check();
+    addEventListener("focus", onFocus);
+    return () => removeEventListener("focus", onFocus);
+  }, [ended, user]);
   return <SessionContext.Provider value={session}>{children}</SessionContext.Provider>;
 }
 
@@ -52,7 +64,7 @@ export function useSession(): Session {
 }
 
 /** Returns the signed-in user; throws on pages open to visitors. */
-export function useUser(): StoredUser {
+export function useUser(): SignedInUser {
   const { user } = useSession();
   if (user === undefined) throw new Error("nobody is signed in");
   return user;

@@ -1,10 +1,11 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Component, lazy, useState, type ReactNode } from "react";
-import { Link, Navigate, Route, Routes, useParams } from "react-router";
+import { Link, Navigate, Route, Routes, useLocation, useParams } from "react-router";
 import type { Organization, OrganizationPage } from "./answers.ts";
 import { Refused } from "./api.ts";
 import { Empty, Loaded, Note, Page } from "./design/page.tsx";
 import { ToastProvider } from "./design/toast.tsx";
+import { SignInAgain } from "./parts/sign-in-again.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { useAsk } from "./queries.ts";
 import { HereProvider, KEPT_ORGANIZATION } from "./here.tsx";
@@ -14,6 +15,7 @@ import { texts } from "./texts.ts";
 
 const OverviewPage = lazy(async () => ({ default: (await import("./pages/overview.tsx")).OverviewPage }));
 const AccountPage = lazy(async () => ({ default: (await import("./pages/account.tsx")).AccountPage }));
+const SessionsPage = lazy(async () => ({ default: (await import("./pages/sessions.tsx")).SessionsPage }));
 
 const ServicesPage = lazy(async () => ({ default: (await import("./pages/services.tsx")).ServicesPage }));
 const ServicePage = lazy(async () => ({ default: (await import("./pages/service.tsx")).ServicePage }));
@@ -65,10 +67,12 @@ const createQueries = (): QueryClient =>
 /** Pages for signed-in users. */
 export function SignedIn() {
   const [queries] = useState(createQueries);
+  const { ended } = useSession();
   return (
     <QueryClientProvider client={queries}>
       <ToastProvider>
         <Pages />
+        {ended ? <SignInAgain /> : null}
       </ToastProvider>
     </QueryClientProvider>
   );
@@ -80,7 +84,7 @@ function Pages() {
       <Routes>
         <Route path="/" element={<Home />} />
         <Route path="/register" element={<Navigate to="/" replace />} />
-        <Route path="/sign-in" element={<Navigate to="/" replace />} />
+        <Route path="/sign-in" element={<SignedInAlready />} />
         <Route path="/o/:organizationId" element={<InOrganization />}>
           <Route index element={<OverviewPage />} />
           <Route path="services" element={<ServicesPage />} />
@@ -115,6 +119,7 @@ function Pages() {
         </Route>
         <Route element={<Shell />}>
           <Route path="/account" element={<AccountPage />} />
+          <Route path="/sessions" element={<SessionsPage />} />
           <Route path="/organizations" element={<OrganizationsPage />} />
           <Route path="/users" element={<UsersPage />} />
           <Route path="/analytics" element={<AnalyticsPage />} />
@@ -128,6 +133,12 @@ function Pages() {
       </Routes>
     </Boundary>
   );
+}
+
+/** Redirects from the sign-in page. A link to the provider that failed comes back there. */
+function SignedInAlready() {
+  const { search } = useLocation();
+  return <Navigate to={search.startsWith("?error=") ? `/account${search}` : "/"} replace />;
 }
 
 /** Redirects to the last visited organization, otherwise to the user's own. */

@@ -3,7 +3,6 @@ import { createContext, useContext, useEffect, useState, type ReactNode } from "
 import type { LoggedEvent } from "./answers.ts";
 import { addressOf, partsOf } from "./api.ts";
 import { useHere } from "./here.tsx";
-import { useUser } from "./session.tsx";
 
 const RETRY_MS = 3000;
 const KEPT = 200;
@@ -29,12 +28,11 @@ export function useStream(): Stream {
 
 /**
  * Follows the organization's event log over Server-Sent Events and invalidates stale queries. It uses fetch because
- * EventSource cannot send a key. It starts with the events that the server still keeps, and resumes after the last
+ * EventSource hides why a stream ended. It starts with the events that the server still keeps, and resumes after the last
  * received one. Hidden tabs disconnect: browsers open only six connections per server, shared by all tabs.
  */
 export function StreamProvider({ children }: { children: ReactNode }) {
   const { organization } = useHere();
-  const { apiKey } = useUser();
   const queries = useQueryClient();
   const [stream, setStream] = useState<Stream>(NOTHING_YET);
   useEffect(() => {
@@ -57,7 +55,7 @@ export function StreamProvider({ children }: { children: ReactNode }) {
       if (document.hidden) return;
       connection = new AbortController();
       const { signal } = connection;
-      void follow({ organizationId: organization.id, key: apiKey, signal, position: () => lastEventId }, listener);
+      void follow({ organizationId: organization.id, signal, position: () => lastEventId }, listener);
     };
     connect();
     document.addEventListener("visibilitychange", connect);
@@ -67,7 +65,7 @@ export function StreamProvider({ children }: { children: ReactNode }) {
       document.removeEventListener("visibilitychange", connect);
       connection?.abort();
     };
-  }, [organization.id, apiKey, queries]);
+  }, [organization.id, queries]);
   return <StreamContext.Provider value={stream}>{children}</StreamContext.Provider>;
 }
 
@@ -86,14 +84,14 @@ interface Listener {
 }
 
 async function follow(
-  source: { organizationId: string; key: string; signal: AbortSignal; position: () => number },
+  source: { organizationId: string; signal: AbortSignal; position: () => number },
   listener: Listener,
 ): Promise<void> {
   while (!source.signal.aborted) {
     listener.onState("connecting");
     try {
       const response = await fetch(addressOf("/events/stream", { organizationId: source.organizationId }), {
-        headers: { "x-api-key": source.key, "last-event-id": String(source.position()) },
+        headers: { "last-event-id": String(source.position()) },
         signal: source.signal,
       });
       if (response.status === 401 || response.status === 403) return listener.onState("off");

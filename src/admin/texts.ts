@@ -1,4 +1,4 @@
-import { account, register, signIn } from "./texts/account.ts";
+import { account, register, sessions, signIn } from "./texts/account.ts";
 import { billing } from "./texts/billing.ts";
 import { credits } from "./texts/credits.ts";
 import { change, compare, decisions, gate } from "./texts/change.ts";
@@ -22,6 +22,7 @@ export const texts = {
   signIn,
   register,
   account,
+  sessions,
   services,
   upload,
   pricing,

@@ -1,10 +1,12 @@
 import { z } from "zod";
 import type { Operation } from "./operation.ts";
+import { account } from "./users.ts";
 
 export const signInMethods = z
   .strictObject({
     password: z.enum(["true", "admins", "false"]).describe("Accounts that may sign in with a password"),
     provider: z.strictObject({ name: z.string() }).nullable().describe("Provider of single sign-on; null for none"),
+    user: account.nullable().describe("The signed-in user of the request; null for nobody"),
     signUp: z.boolean().describe("True if everybody may create an account with a password"),
   })
   .meta({ id: "SignInMethods" });
@@ -27,9 +29,12 @@ export const signOnOperations: readonly Operation[] = [
     method: "GET",
     path: "/auth/methods",
     summary: "Show how people sign in",
-    description: "Returns the ways in which people can sign in here, for the sign-in page.",
+    description: "Returns the ways in which people can sign in here, and who is signed in, for the sign-in page.",
     answers: {
-      200: { schema: signInMethods, example: { password: "admins", provider: { name: "Keycloak" }, signUp: false } },
+      200: {
+        schema: signInMethods,
+        example: { password: "admins", provider: { name: "Keycloak" }, user: null, signUp: false },
+      },
     },
   },
   {

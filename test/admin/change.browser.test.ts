@@ -223,7 +223,7 @@ test("a MANAGER sees the broken rule and cannot override it", async () => {
   });
   const member = { username: "mia", role: "MANAGER" };
   await own.call("POST", `/organizations/${own.organizationId}/members`, member, admin.apiKey);
-  await page.evaluate(() => sessionStorage.clear());
+  await page.context().clearCookies();
   await own.signIn("mia");
   await own.open("/gate", "Guardrails");
   await page.getByRole("row", { name: /Nobody pays more/ }).waitFor();
@@ -237,7 +237,7 @@ test("a MANAGER sees the broken rule and cannot override it", async () => {
   await expect.poll(() => dialog.getByRole("button", { name: /^Archive 2\.0\.0/ }).isDisabled()).toBe(true);
   await expect.poll(() => dialog.getByLabel("Reason").count()).toBe(0);
   await expectAccessible(page);
-  await page.evaluate(() => sessionStorage.clear());
+  await page.context().clearCookies();
   await own.signIn();
   await setGate([]);
   expect(own.complaints).toEqual([]);

@@ -150,22 +150,6 @@ test("a visitor registers and gets an organization of their own", async () => {
   expect(own.complaints).toEqual([]);
 });
 
-test("signing in for this tab alone ends an older remembered session", async () => {
-  const context = await own.browser.newContext();
-  const page = await context.newPage();
-  const remembered = { username: "grace", apiKey: "usr_of_an_older_session", role: "USER" };
-  await page.goto(`${own.url}/account`);
-  await page.getByLabel("Username").fill("admin");
-  await page.getByLabel("Password", { exact: true }).fill(PASSWORD);
-  // Another tab remembers a session while this one shows the form.
-  await page.evaluate((text) => localStorage.setItem("faregate-session", text), JSON.stringify(remembered));
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("heading", { level: 1, name: "Account" }).waitFor();
-  expect(await page.evaluate(() => localStorage.getItem("faregate-session"))).toBeNull();
-  expect(await page.evaluate(() => sessionStorage.getItem("faregate-session"))).toContain("admin");
-  await context.close();
-});
-
 test("on a phone nothing is wider than the screen and the pages are behind one button", async () => {
   const { page } = own;
   const width = () => page.evaluate(() => document.documentElement.scrollWidth);

@@ -154,22 +154,52 @@ test("a new password asks for the current one", async () => {
   await page.getByText("Password changed").waitFor();
   await own.call("POST", "/users/authenticate", { username: "eva", password: "longer-battery-staple-7" });
   expect(own.complaints.splice(0)).toEqual([expect.stringContaining("401")]);
+  await page.reload();
+  await page.getByRole("heading", { level: 1, name: "Account" }).waitFor();
 });
 
-test("signing out everywhere else replaces the key and stays signed in here", async () => {
+test("replacing the key ends the old one, shows the new one, and stays signed in", async () => {
   const { page } = own;
   const { apiKey } = await own.call<{ apiKey: string }>("POST", "/users/authenticate", {
     username: "eva",
     password: "longer-battery-staple-7",
   });
-  await page.getByText("Signed in here since").waitFor();
-  await page.getByRole("button", { name: "Sign out everywhere else" }).click();
+  await page.getByRole("button", { name: "Show key" }).click();
+  await page.getByText(apiKey).waitFor();
+  await page.getByRole("button", { name: "Replace key" }).click();
   await page.getByLabel("Type eva to confirm").fill("eva");
-  await page.getByRole("dialog").getByRole("button", { name: "Sign out everywhere else" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Replace key" }).click();
   await page.getByText("Key replaced").waitFor();
   await expect(own.call("GET", "/organizations", undefined, apiKey)).rejects.toThrow("401");
   await page.reload();
   await page.getByRole("heading", { level: 1, name: "Account" }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("the list of sessions ends another browser's, and all others", async () => {
+  const { page } = own;
+  const elsewhere = await own.browser.newContext();
+  const body = { username: "eva", password: "longer-battery-staple-7" };
+  const begin = async () => {
+    const answer = await elsewhere.request.post(`${own.server.url}/api/v1/sessions`, { data: body });
+    expect(answer.status()).toBe(201);
+  };
+  const statusElsewhere = async () => (await elsewhere.request.get(`${own.server.url}/api/v1/users/me`)).status();
+  await begin();
+  await page.getByRole("link", { name: "Sessions" }).click();
+  await page.getByRole("heading", { level: 1, name: "Sessions" }).waitFor();
+  await page.getByRole("row").getByText("This session").waitFor();
+  await expectAccessible(page);
+  await page.getByRole("row").getByRole("button", { name: "Sign out" }).first().click();
+  await page.getByText("Session ended").waitFor();
+  expect(await statusElsewhere()).toBe(401);
+  await begin();
+  await page.getByRole("button", { name: "Sign out everywhere else" }).click();
+  await page.getByText("Signed out everywhere else").waitFor();
+  expect(await statusElsewhere()).toBe(401);
+  await page.reload();
+  await expect.poll(() => page.getByRole("row").count()).toBe(2);
+  await elsewhere.close();
   expect(own.complaints).toEqual([]);
 });
 

@@ -205,7 +205,7 @@ test.each(MODES)("the pictures: $name", { timeout: 300_000 }, async (mode) => {
 
 test("the picture of sign-in", async () => {
   const { page } = own;
-  await page.evaluate(() => sessionStorage.clear());
+  await page.context().clearCookies();
   for (const mode of MODES) {
     await page.setViewportSize({ width: mode.width, height: mode.height });
     await page.evaluate((theme) => localStorage.setItem("faregate-theme", theme), mode.theme);

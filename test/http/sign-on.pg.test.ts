@@ -527,7 +527,7 @@ describe("PASSWORD_SIGN_IN", () => {
       api.resources.settings.passwordSignIn = "admins";
       expect(await attempt(path, "owner")).toMatchObject({ status: 401, body: refused });
       expect((await attempt(path, "platform-admin")).status).toBeLessThan(300);
-      // Who has no right password learns nothing about the account.
+      // A wrong password reveals nothing about the account.
       expect((await attempt(path, "owner", "wrong")).body).toEqual({ error: "INVALID DATA: Invalid credentials" });
     }
     const { key } = api.callers.owner;
@@ -539,6 +539,7 @@ describe("PASSWORD_SIGN_IN", () => {
     expect((await api.call("GET", "/auth/methods")).body).toEqual({
       password: "admins",
       provider: { name: "Keycloak" },
+      user: null,
       signUp: true,
     });
   });

@@ -1,9 +1,10 @@
 import { useState } from "react";
-import { call, path } from "../api.ts";
+import { Link } from "react-router";
+import type { User } from "../answers.ts";
+import { addressOf, call, path } from "../api.ts";
 import { Confirm } from "../design/dialog.tsx";
 import { Field, Form } from "../design/field.tsx";
-import { Failed, Page, Section } from "../design/page.tsx";
-import { formatMoment } from "../format.ts";
+import { Failed, Note, Page, Section } from "../design/page.tsx";
 import { SecretText } from "../parts/secret.tsx";
 import { useChange } from "../queries.ts";
 import { useSession, useUser } from "../session.tsx";
@@ -13,41 +14,28 @@ const t = texts.account;
 
 export function AccountPage() {
   const user = useUser();
-  const { replaceKey } = useSession();
-  /** Title of the dialog that replaces the key. */
-  const [replacing, setReplacing] = useState<string>();
-  const [oldPassword, setOldPassword] = useState("");
-  const [password, setPassword] = useState("");
-  const replace = useChange({
-    change: (_: undefined, key) => call<{ apiKey: string }>("PUT", path`/users/${user.username}/api-key`, { key }),
-    touches: () => [],
-    done: () => t.keyReplaced,
-    after: ({ apiKey }) => {
-      replaceKey(apiKey);
-      setReplacing(undefined);
-    },
-  });
-  const changePassword = useChange({
-    change: async (_: undefined, key) => {
-      // Check the current password: an open tab must not be enough to take the account over.
-      await call("POST", "/users/authenticate", { body: { username: user.username, password: oldPassword } });
-      return call("PUT", path`/users/${user.username}`, { key, body: { password } });
-    },
-    touches: () => [],
-    done: () => t.passwordChanged,
-    after: () => {
-      setOldPassword("");
-      setPassword("");
-    },
-  });
+  const { methods } = useSession();
+  const failure = new URLSearchParams(location.search).get("error");
   return (
     <Page title={t.title}>
+      {failure === null ? null : (
+        <Note tone="warn" role="alert">
+          {failure === "name" ? t.linkTaken : t.linkFailed}
+        </Note>
+      )}
       <Section
         title={t.signedInAs}
         actions={
-          <button type="button" className="b" onClick={() => setReplacing(t.signOutElsewhere)}>
-            {t.signOutElsewhere}
-          </button>
+          <>
+            {methods?.provider == null ? null : (
+              <a className="b" href={addressOf("/auth/oidc/link", { return: location.pathname })}>
+                {t.link(methods.provider.name)}
+              </a>
+            )}
+            <Link className="b" to="/sessions">
+              {texts.sessions.title}
+            </Link>
+          </>
         }
       >
         <dl className="pairs">
@@ -55,66 +43,118 @@ export function AccountPage() {
           <dd>{user.username}</dd>
           <dt>{t.role}</dt>
           <dd>{texts.shell.platformRoles[user.role]}</dd>
-          {user.since === undefined ? null : (
+          {user.email === undefined ? null : (
             <>
-              <dt>{t.since}</dt>
-              <dd>
-                <time dateTime={user.since}>{formatMoment(user.since)}</time>
-              </dd>
+              <dt>{t.email}</dt>
+              <dd>{user.email}</dd>
             </>
           )}
         </dl>
       </Section>
-      <Section
-        title={t.key}
-        lead={t.keyHint}
-        actions={
-          <button type="button" className="b" onClick={() => setReplacing(t.newKey)}>
-            {t.newKey}
-          </button>
-        }
-      >
-        <SecretText text={user.apiKey} label={t.key} />
-      </Section>
-      <Section title={t.changePassword}>
-        <Form onSubmit={() => changePassword.mutate(undefined)}>
-          <Field
-            label={t.oldPassword}
-            type="password"
-            value={oldPassword}
-            onChange={setOldPassword}
-            autoComplete="current-password"
-            required
-          />
-          <Field
-            label={t.password}
-            hint={password === "" ? texts.register.passwordHint : t.strength[strengthOf(password)]}
-            type="password"
-            value={password}
-            onChange={setPassword}
-            autoComplete="new-password"
-            required
-          />
-          <div className="actions">
-            <button type="submit" className="b" disabled={changePassword.isPending}>
-              {t.changePassword}
-            </button>
-          </div>
-        </Form>
-        <Failed error={changePassword.error} />
-      </Section>
-      {replacing === undefined ? null : (
+      <PersonalKey />
+      {methods?.password === "false" || user.via === "oidc" ? null : <ChangePassword />}
+    </Page>
+  );
+}
+
+/** The user's key, which the page fetches only when it is to be shown. */
+function PersonalKey() {
+  const user = useUser();
+  const [key, setKey] = useState<string>();
+  const [isReplacing, setIsReplacing] = useState(false);
+  const show = useChange({
+    change: () => call<User>("GET", path`/users/${user.username}`),
+    touches: () => [],
+    after: (shown) => setKey("apiKey" in shown ? shown.apiKey : undefined),
+  });
+  const replace = useChange({
+    change: () => call<{ apiKey: string }>("PUT", path`/users/${user.username}/api-key`),
+    touches: () => [],
+    done: () => t.keyReplaced,
+    after: ({ apiKey }) => {
+      setKey(apiKey);
+      setIsReplacing(false);
+    },
+  });
+  return (
+    <Section
+      title={t.key}
+      lead={t.keyHint}
+      actions={
+        <button type="button" className="b" onClick={() => setIsReplacing(true)}>
+          {t.newKey}
+        </button>
+      }
+    >
+      {key === undefined ? (
+        <button type="button" className="b" disabled={show.isPending} onClick={() => show.mutate(undefined)}>
+          {t.showKey}
+        </button>
+      ) : (
+        <SecretText text={key} label={t.key} isShown />
+      )}
+      <Failed error={show.error} />
+      {isReplacing ? (
         <Confirm
-          title={replacing}
-          action={replacing}
+          title={t.newKey}
+          action={t.newKey}
           name={user.username}
           change={replace}
-          onClose={() => setReplacing(undefined)}
+          onClose={() => setIsReplacing(false)}
         >
           <p>{t.newKeyWarning}</p>
         </Confirm>
-      )}
-    </Page>
+      ) : null}
+    </Section>
+  );
+}
+
+function ChangePassword() {
+  const user = useUser();
+  const { signIn } = useSession();
+  const [oldPassword, setOldPassword] = useState("");
+  const [password, setPassword] = useState("");
+  const change = useChange({
+    change: async () => {
+      // Check the current password: an open tab must not be enough to take the account over.
+      await signIn(user.username, oldPassword);
+      return call("PUT", path`/users/${user.username}`, { body: { password } });
+    },
+    touches: () => ["/sessions"],
+    done: () => t.passwordChanged,
+    after: () => {
+      setOldPassword("");
+      setPassword("");
+    },
+  });
+  return (
+    <Section title={t.changePassword} lead={t.changePasswordHint}>
+      <Form onSubmit={() => change.mutate(undefined)}>
+        <Field
+          label={t.oldPassword}
+          type="password"
+          value={oldPassword}
+          onChange={setOldPassword}
+          autoComplete="current-password"
+          required
+        />
+        <Field
+          label={t.password}
+          hint={password === "" ? texts.register.passwordHint : t.strength[strengthOf(password)]}
+          type="password"
+          value={password}
+          onChange={setPassword}
+          autoComplete="new-password"
+          required
+        />
+        <div className="actions">
+          <button type="submit" className="b" disabled={change.isPending}>
+            {t.changePassword}
+          </button>
+        </div>
+      </Form>
+      <Failed error={change.error} />
+    </Section>
   );
 }
 

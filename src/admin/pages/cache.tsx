@@ -6,7 +6,6 @@ import { Area, Field, Form } from "../design/field.tsx";
 import { GuardedButton } from "../design/guarded-button.tsx";
 import { Empty, Failed, Page, Section } from "../design/page.tsx";
 import { useChange } from "../queries.ts";
-import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.cache;
@@ -23,9 +22,8 @@ export function CachePage() {
 }
 
 function Read() {
-  const { apiKey } = useUser();
   const [key, setKey] = useState("");
-  const read = useMutation({ mutationFn: () => call<unknown>("GET", "/cache/get", { key: apiKey, query: { key } }) });
+  const read = useMutation({ mutationFn: () => call<unknown>("GET", "/cache/get", { query: { key } }) });
   return (
     <Section title={t.get}>
       <Form className="fields" onSubmit={() => read.mutate()}>
@@ -50,9 +48,8 @@ function Write() {
   const value = parsed(text);
   const reason = value === undefined ? t.valueFirst : undefined;
   const write = useChange({
-    change: (_: undefined, apiKey) =>
+    change: () =>
       call("POST", "/cache/set", {
-        key: apiKey,
         body: { key, value: value?.json, expirationInSeconds: Number(seconds) },
       }),
     touches: () => [],

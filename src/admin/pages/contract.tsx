@@ -245,7 +245,7 @@ function WriteItems({ contract }: { contract: Contract }) {
   const acting = useActing("PUT", to);
   const billing = useBilling(contract);
   const reset = useChange({
-    change: (_: undefined, __, attempt) =>
+    change: (_: undefined, attempt) =>
       call("PUT", to, {
         key: acting?.key,
         query: { ...acting?.query, reset: true },
@@ -282,7 +282,7 @@ function DeleteContract({ contract, onClose }: { contract: Contract; onClose: ()
   const features = explainAll(contract, pricingOf, usageById(contract), { server: false });
   const on = features.filter(({ result }) => result.eval).length;
   const remove = useChange({
-    change: (_: undefined, key) => call("DELETE", base + path`/contracts/${userId}`, { key }),
+    change: () => call("DELETE", base + path`/contracts/${userId}`),
     touches: () => [`${base}/contracts`],
     gone: base + path`/contracts/${userId}`,
     done: () => t.deleted(userId),

@@ -26,7 +26,6 @@ import { Status, Table, Tag } from "../design/table.tsx";
 import { useAskCounted } from "../queries.ts";
 import { useHere } from "../here.tsx";
 import { save } from "../save.ts";
-import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.contracts;
@@ -234,14 +233,13 @@ function SortButton({ field, label }: { field: SortField; label: string }) {
 /** Exports all matching contracts as CSV, read page by page. */
 function Export() {
   const { base } = useHere();
-  const { apiKey } = useUser();
   const [search] = useSearchParams();
   const [progress, setProgress] = useState<string>();
   const [error, setError] = useState<Error | null>(null);
   const run = async () => {
     setError(null);
     try {
-      const contracts = await readAll(`${base}/contracts`, queryOf(choiceFrom(search)), apiKey, (done, all) =>
+      const contracts = await readAll(`${base}/contracts`, queryOf(choiceFrom(search)), (done, all) =>
         setProgress(t.exporting(done, all)),
       );
       save(new Blob([csvOf(contracts)], { type: "text/csv" }), "contracts.csv");

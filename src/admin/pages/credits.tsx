@@ -10,7 +10,6 @@ import { formatDay, formatDistance, formatMoment, formatName, formatNumber } fro
 import { useHere } from "../here.tsx";
 import { BLOCK_TONES } from "../parts/contract-credits.tsx";
 import { actorName } from "../parts/custom-terms.tsx";
-import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.credits;
@@ -42,13 +41,12 @@ function useFilters() {
 /** Credits of all customers, newest first. */
 export function CreditsPage() {
   const to = `${useHere().base}/blocks`;
-  const { apiKey: key } = useUser();
   const { state, origin, within, choose, query } = useFilters();
   const blocks = useInfiniteQuery({
     queryKey: [to, query, "pages"],
     initialPageParam: undefined as string | undefined,
     queryFn: async ({ pageParam, signal }) =>
-      call<BlockPage>("GET", to, { key, query: { ...query, before: pageParam }, signal }),
+      call<BlockPage>("GET", to, { query: { ...query, before: pageParam }, signal }),
     getNextPageParam: ({ next }) => next,
   });
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = blocks;

@@ -30,7 +30,7 @@ function Rules({ rules }: { rules: readonly GateRule[] }) {
   const queries = useQueryClient();
   const [added, setAdded] = useState(0);
   const save = useChange({
-    change: (next: readonly GateRule[], key) => call<Gate>("PUT", `${base}/gate`, { key, body: { rules: next } }),
+    change: (next: readonly GateRule[]) => call<Gate>("PUT", `${base}/gate`, { body: { rules: next } }),
     // An impact report contains the gate's verdict, so it is stale too.
     touches: () => [`${base}/gate`, `${base}/services`],
     done: () => t.saved,

@@ -100,9 +100,8 @@ function CreateKey({ onCreated }: { onCreated: (key: string) => void }) {
   const [name, setName] = useState("");
   const [expires, setExpires] = useState("");
   const create = useChange({
-    change: (_: undefined, key) =>
+    change: () =>
       call<Pick<Organization, "apiKeys">>("POST", `${base}/api-keys`, {
-        key,
         body: {
           scope,
           ...(name.trim() === "" ? {} : { name }),
@@ -140,8 +139,8 @@ function RenameKey({ apiKey, name: before, onClose }: { apiKey: ApiKey; name: st
   const { base } = useHere();
   const [name, setName] = useState(before);
   const rename = useChange({
-    change: (wanted: string | null, key) =>
-      call<KeyDetails>("PUT", base + path`/api-keys/${apiKey.id}`, { key, body: { name: wanted } }),
+    change: (wanted: string | null) =>
+      call<KeyDetails>("PUT", base + path`/api-keys/${apiKey.id}`, { body: { name: wanted } }),
     touches: () => [`${base}/api-keys`],
     done: (changed) => t.renamed(changed.name ?? t.unnamed),
     undo: (_, wanted) => (wanted === before ? undefined : before),
@@ -175,7 +174,7 @@ function RenameKey({ apiKey, name: before, onClose }: { apiKey: ApiKey; name: st
 function DeleteKey({ apiKey, name, onClose }: { apiKey: ApiKey; name: string; onClose: () => void }) {
   const { base } = useHere();
   const remove = useChange({
-    change: (_: undefined, key) => call("DELETE", base + path`/api-keys/${apiKey.id}`, { key }),
+    change: () => call("DELETE", base + path`/api-keys/${apiKey.id}`),
     touches: () => [base, "/organizations"],
     done: () => t.deleted,
     after: onClose,

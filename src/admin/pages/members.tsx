@@ -30,8 +30,7 @@ export function MembersPage() {
   const { organization, base, actor } = useHere();
   const [removed, setRemoved] = useState<Member>();
   const change = useChange({
-    change: ({ username, role }: Member, key) =>
-      call("PUT", base + path`/members/${username}`, { key, body: { role } }),
+    change: ({ username, role }: Member) => call("PUT", base + path`/members/${username}`, { body: { role } }),
     touches: () => [base, "/organizations"],
     done: (_, { username, role }) => t.changed(username, t.roles[role]),
     undo: (_, { username, role }) => {
@@ -117,7 +116,7 @@ function AddMember() {
   const [username, setUsername] = useState("");
   const [role, setRole] = useState<MemberRole>("EVALUATOR");
   const add = useChange({
-    change: (_: undefined, key) => call("POST", `${base}/members`, { key, body: { username, role } }),
+    change: () => call("POST", `${base}/members`, { body: { username, role } }),
     touches: () => [base, "/organizations"],
     done: () => t.added(username),
     after: () => setUsername(""),
@@ -149,7 +148,7 @@ function Transfer() {
   const [owner, setOwner] = useState("");
   const [isAsking, setIsAsking] = useState(false);
   const transfer = useChange({
-    change: (_: undefined, key) => call("PUT", base, { key, body: { owner } }),
+    change: () => call("PUT", base, { body: { owner } }),
     touches: () => [base, "/organizations"],
     done: () => t.transferred(owner),
     after: () => setIsAsking(false),
@@ -202,7 +201,7 @@ function RemoveMember({ member, onClose }: { member: Member; onClose: () => void
   const go = useNavigate();
   const isSelf = user.username === member.username;
   const remove = useChange({
-    change: (_: undefined, key) => call("DELETE", base + path`/members/${member.username}`, { key }),
+    change: () => call("DELETE", base + path`/members/${member.username}`),
     touches: () => [base, "/organizations"],
     gone: isSelf && user.role !== "ADMIN" ? base : undefined,
     done: () => t.removed(member.username),

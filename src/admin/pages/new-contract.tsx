@@ -23,7 +23,7 @@ export function NewContractPage() {
   const [subscription, setSubscription] = useState<Subscription>(NOTHING);
   const [trial, setTrial] = useState<TrialDraft>({ isOn: false, days: "14", after: "plan", then: NOTHING });
   const create = useChange({
-    change: (_: undefined, key) => {
+    change: () => {
       const { userId, username, email } = contact;
       const body = {
         userContact: { userId, username: username || userId, ...(email === "" ? {} : { email }) },
@@ -32,7 +32,7 @@ export function NewContractPage() {
         ...(groupId === "" ? {} : { groupId }),
         ...(trial.isOn ? { trial: trialOf(trial) } : {}),
       };
-      return call<Contract>("POST", `${base}/contracts`, { key, body });
+      return call<Contract>("POST", `${base}/contracts`, { body });
     },
     touches: () => [`${base}/contracts`],
     done: ({ userContact }) => t.created(userContact.userId),

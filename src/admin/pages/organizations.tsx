@@ -98,7 +98,7 @@ function Create() {
   const user = useUser();
   const [name, setName] = useState("");
   const create = useChange({
-    change: (_: undefined, key) => call("POST", "/organizations", { key, body: { name, owner: user.username } }),
+    change: () => call("POST", "/organizations", { body: { name, owner: user.username } }),
     touches: () => ["/organizations"],
     done: () => t.created(name),
     after: () => setName(""),
@@ -119,7 +119,7 @@ function Create() {
 function Rename({ organization, onClose }: { organization: Organization; onClose: () => void }) {
   const [name, setName] = useState(organization.name);
   const rename = useChange({
-    change: (_: undefined, key) => call("PUT", path`/organizations/${organization.id}`, { key, body: { name } }),
+    change: () => call("PUT", path`/organizations/${organization.id}`, { body: { name } }),
     touches: () => ["/organizations"],
     done: () => t.renamed,
     after: onClose,
@@ -142,7 +142,7 @@ function Rename({ organization, onClose }: { organization: Organization; onClose
 function Delete({ organization, onClose }: { organization: Organization; onClose: () => void }) {
   const to = path`/organizations/${organization.id}`;
   const remove = useChange({
-    change: (_: undefined, key) => call("DELETE", to, { key }),
+    change: () => call("DELETE", to),
     touches: () => ["/organizations"],
     gone: to,
     done: () => {

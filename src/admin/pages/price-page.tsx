@@ -44,12 +44,11 @@ function Publishing({ service }: { service: string }) {
   const published = useAsk<PublicOffer>(`${base}/public-offer`);
   const key = serviceKey(service);
   const save = useChange({
-    change: (services: readonly string[], apiKey) =>
-      call<PublicOffer>("PUT", `${base}/public-offer`, { key: apiKey, body: { services } }),
+    change: (services: readonly string[]) => call<PublicOffer>("PUT", `${base}/public-offer`, { body: { services } }),
     touches: () => [`${base}/public-offer`],
     done: ({ services }) => (services.some((name) => serviceKey(name) === key) ? t.published : t.unpublished),
   });
-  const address = addressOf(path`/public-offers/${organization.id}/${key}`, {});
+  const address = addressOf(path`/public-offers/${organization.id}/${key}`);
   return (
     <Section title={t.publishing} lead={t.publishingLead}>
       <Loaded query={published}>

@@ -1,6 +1,5 @@
 import { useState } from "react";
 import { Link, useNavigate } from "react-router";
-import type { SignedIn } from "../answers.ts";
 import { call, Refused } from "../api.ts";
 import { Field, Form } from "../design/field.tsx";
 import { Entrance } from "../design/entrance.tsx";
@@ -18,7 +17,7 @@ export function RegisterPage() {
   const [password, setPassword] = useState("");
   const register = useSubmit(async () => {
     await call("POST", "/users", { body: { username, password } });
-    session.signIn(await call<SignedIn>("POST", "/users/authenticate", { body: { username, password } }), false);
+    await session.signIn(username, password);
     void go("/", { replace: true });
   });
   const isClosed = register.error instanceof Refused && register.error.status === 401;

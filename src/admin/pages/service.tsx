@@ -11,7 +11,6 @@ import { draftsOf } from "../drafts.ts";
 import { useTell } from "../design/toast.tsx";
 import { formatDay, formatNumber } from "../format.ts";
 import { save } from "../save.ts";
-import { useUser } from "../session.tsx";
 import { PricingTabs } from "../parts/pricing-tabs.tsx";
 import { ServiceChanges } from "../parts/service-changes.tsx";
 import { ServiceUpcoming } from "../parts/upcoming.tsx";
@@ -110,13 +109,12 @@ function Meta({ service }: { service: Service }) {
 function Actions({ name, place, home }: { name: string; place: string; home: string }) {
   const here = useHere();
   const go = useNavigate();
-  const { apiKey } = useUser();
   const tell = useTell();
   const mayWrite = here.may("POST", path`/services/${name}/pricings`);
   const download = async () => {
     try {
       const [{ readServiceFiles }, { zipOf }] = await Promise.all([import("../service-files.ts"), import("../zip.ts")]);
-      save(zipOf(await readServiceFiles(here.base, name, apiKey)), `${serviceKey(name)}.zip`);
+      save(zipOf(await readServiceFiles(here.base, name)), `${serviceKey(name)}.zip`);
     } catch (error) {
       tell(error instanceof Error ? error.message : String(error));
     }
@@ -272,7 +270,7 @@ function DeleteVersion({ service, version, place }: { service: string; version: 
   const { base } = useHere();
   const go = useNavigate();
   const remove = useChange({
-    change: (_: undefined, key) => call("DELETE", base + path`/services/${service}/pricings/${version}`, { key }),
+    change: () => call("DELETE", base + path`/services/${service}/pricings/${version}`),
     touches: () => [`${base}/services`],
     gone: base + path`/services/${service}/pricings/${version}`,
     done: () => t.versionDeleted(version),

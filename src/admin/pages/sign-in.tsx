@@ -1,53 +1,75 @@
 import { useState } from "react";
 import { Link } from "react-router";
-import type { SignedIn } from "../answers.ts";
-import { call } from "../api.ts";
-import { Check, Field, Form } from "../design/field.tsx";
+import { Field, Form } from "../design/field.tsx";
 import { Entrance } from "../design/entrance.tsx";
 import { Failed, Note } from "../design/page.tsx";
+import { ProviderButton } from "../parts/provider-button.tsx";
 import { useSession } from "../session.tsx";
 import { useSubmit } from "../submit.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.signIn;
 
+/** Returns the sentence of the code with which a sign-in at the provider ended; undefined without one. */
+function providerFailure(search: string): string | undefined {
+  const code = new URLSearchParams(search).get("error");
+  if (code === null) return undefined;
+  return Object.hasOwn(t.failures, code) ? t.failures[code as keyof typeof t.failures] : t.failures.token;
+}
+
 export function SignInPage() {
   const session = useSession();
+  const { methods } = session;
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
-  const [remember, setRemember] = useState(false);
-  const signIn = useSubmit(async () =>
-    session.signIn(await call<SignedIn>("POST", "/users/authenticate", { body: { username, password } }), remember),
-  );
+  const signIn = useSubmit(() => session.signIn(username, password));
+  const failure = providerFailure(location.search);
   return (
     <Entrance title={t.title} lead={location.host}>
-      {session.ended ? (
-        <Note tone="warn" role="alert">
-          {texts.errors.sessionEnded}
+      {methods === undefined ? (
+        <Note tone="bad" role="alert">
+          {texts.errors.unreachable}
         </Note>
       ) : null}
-      <Form onSubmit={signIn.submit}>
-        <Field label={t.username} value={username} onChange={setUsername} autoComplete="username" autoFocus required />
-        <Field
-          label={t.password}
-          type="password"
-          value={password}
-          onChange={setPassword}
-          autoComplete="current-password"
-          required
-        />
-        <Check label={t.remember} checked={remember} onChange={setRemember} />
-        <Failed error={signIn.error} />
-        <button type="submit" className="b primary full" disabled={signIn.isPending}>
-          {signIn.isPending ? t.submitting : t.submit}
-        </button>
-      </Form>
-      <p className="small soft">
-        {t.noAccount}{" "}
-        <Link className="link" to="/register">
-          {t.register}
-        </Link>
-      </p>
+      {failure === undefined ? null : (
+        <Note tone="warn" role="alert">
+          {failure}
+        </Note>
+      )}
+      <ProviderButton />
+      {methods?.password === "false" ? null : (
+        <Form onSubmit={signIn.submit}>
+          {methods?.password === "admins" ? <p className="small soft">{t.forAdmins}</p> : null}
+          <Field
+            label={t.username}
+            value={username}
+            onChange={setUsername}
+            autoComplete="username"
+            autoFocus
+            required
+          />
+          <Field
+            label={t.password}
+            type="password"
+            value={password}
+            onChange={setPassword}
+            autoComplete="current-password"
+            required
+          />
+          <Failed error={signIn.error} />
+          <button type="submit" className="b primary full" disabled={signIn.isPending}>
+            {signIn.isPending ? t.submitting : t.submit}
+          </button>
+        </Form>
+      )}
+      {methods?.signUp === false ? null : (
+        <p className="small soft">
+          {t.noAccount}{" "}
+          <Link className="link" to="/register">
+            {t.register}
+          </Link>
+        </p>
+      )}
       <details className="small soft">
         <summary className="link">{t.hintTitle}</summary>
         <p>{t.hint}</p>

@@ -10,7 +10,6 @@ import { Failed, Page, Section } from "../design/page.tsx";
 import { Tag, Table } from "../design/table.tsx";
 import { useHere } from "../here.tsx";
 import { useNow } from "../parts/usage-bar.tsx";
-import { useUser } from "../session.tsx";
 import { type DecodedToken, decodeToken } from "../token.ts";
 import { texts } from "../texts.ts";
 
@@ -175,9 +174,8 @@ function useVerdictHere(token: string, algorithm: string, isExpired: boolean): V
 }
 
 function useVerdictOfServer(token: string) {
-  const { apiKey } = useUser();
   return useMutation({
-    mutationFn: () => call<Verdict>("POST", "/pricing-tokens/verify", { key: apiKey, body: { token } }),
+    mutationFn: () => call<Verdict>("POST", "/pricing-tokens/verify", { body: { token } }),
   });
 }
 

@@ -45,12 +45,11 @@ function useUpload(expected: string, isReviewed: boolean) {
   const { base, organization } = useHere();
   const go = useNavigate();
   return useChange({
-    change: ({ service, body }: { service: string | undefined; body: unknown }, key) =>
+    change: ({ service, body }: { service: string | undefined; body: unknown }) =>
       call<UploadedService>(
         "POST",
         base + (service === undefined ? "/services" : path`/services/${service}/pricings`),
         {
-          key,
           body,
         },
       ),

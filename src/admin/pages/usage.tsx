@@ -16,7 +16,6 @@ import { isSameLimit, UsageTrend } from "../parts/usage-trend.tsx";
 import { useAsk } from "../queries.ts";
 import { save } from "../save.ts";
 import { serviceKey, useServices } from "../services.ts";
-import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.usage;
@@ -174,14 +173,13 @@ function ByUser({ rows }: { rows: readonly UserUsage[] }) {
 /** Saves the report that the filters choose as a file, in the server's own format. */
 function Export({ query }: { query: Record<string, string | undefined> }) {
   const to = `${useHere().base}/usage`;
-  const { apiKey: key } = useUser();
   const [error, setError] = useState<Error | null>(null);
   const run = async (by: (typeof GROUPINGS)[number]) => {
     setError(null);
     try {
       // The most rows that the server allows.
       const top = by === "day" ? undefined : 1000;
-      const text = await callForText(to, { key, query: { ...query, by, top }, headers: { accept: "text/csv" } });
+      const text = await callForText(to, { query: { ...query, by, top }, headers: { accept: "text/csv" } });
       save(new Blob([text], { type: "text/csv" }), `usage-by-${by}.csv`);
     } catch (failure) {
       setError(failure instanceof Error ? failure : new Error(String(failure)));

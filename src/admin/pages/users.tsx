@@ -27,8 +27,8 @@ export function UsersPage() {
   const list = useAsk<UserPage>("/users", { q, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE });
   const [asked, setAsked] = useState<{ about: "password" | "delete"; username: string }>();
   const change = useChange({
-    change: ({ username, role }: { username: string; role: PlatformRole }, key) =>
-      call("PUT", path`/users/${username}/role`, { key, body: { role } }),
+    change: ({ username, role }: { username: string; role: PlatformRole }) =>
+      call("PUT", path`/users/${username}/role`, { body: { role } }),
     touches: () => ["/users"],
     done: (_, { username, role }) => t.changed(username, role),
   });
@@ -126,7 +126,7 @@ function Create() {
   const [password, setPassword] = useState("");
   const [role, setRole] = useState<PlatformRole>("USER");
   const create = useChange({
-    change: (_: undefined, key) => call("POST", "/users", { key, body: { username, password, role } }),
+    change: () => call("POST", "/users", { body: { username, password, role } }),
     touches: () => ["/users", "/organizations"],
     done: () => t.created(username),
     after: () => {
@@ -164,7 +164,7 @@ function Create() {
 function NewPassword({ username, onClose }: { username: string; onClose: () => void }) {
   const [password, setPassword] = useState("");
   const change = useChange({
-    change: (_: undefined, key) => call("PUT", path`/users/${username}`, { key, body: { password } }),
+    change: () => call("PUT", path`/users/${username}`, { body: { password } }),
     touches: () => ["/users"],
     done: () => t.passwordSet,
     after: onClose,
@@ -194,7 +194,7 @@ function NewPassword({ username, onClose }: { username: string; onClose: () => v
 
 function Delete({ username, onClose }: { username: string; onClose: () => void }) {
   const remove = useChange({
-    change: (_: undefined, key) => call("DELETE", path`/users/${username}`, { key }),
+    change: () => call("DELETE", path`/users/${username}`),
     touches: () => ["/users", "/organizations"],
     gone: path`/users/${username}`,
     done: () => t.deleted(username),

@@ -80,14 +80,14 @@ function Row(props: {
   const to = base + path`/webhooks/${webhook.id}`;
   const touches = () => [`${base}/webhooks`];
   const toggle = useChange({
-    change: (enabled: boolean, key) => call("PUT", to, { key, body: { enabled } }),
+    change: (enabled: boolean) => call("PUT", to, { body: { enabled } }),
     touches,
     done: (_, enabled) => (enabled ? t.resumed : t.paused),
     undo: (_, enabled) =>
       webhook.state === "suspended" || enabled === (webhook.state === "enabled") ? undefined : !enabled,
   });
   const rotate = useChange({
-    change: (_: undefined, key) => call<{ secret: string }>("POST", `${to}/secret`, { key }),
+    change: () => call<{ secret: string }>("POST", `${to}/secret`),
     touches,
     after: ({ secret }) => props.onSecret(secret),
   });
@@ -142,9 +142,8 @@ function Add({ onSecret }: { onSecret: (secret: string) => void }) {
   const [description, setDescription] = useState("");
   const [codes, setCodes] = useState<readonly string[]>([]);
   const add = useChange({
-    change: (_: undefined, key) =>
+    change: () =>
       call<{ secret: string }>("POST", `${base}/webhooks`, {
-        key,
         body: { url, description: description || null, codes: codes.length === 0 ? null : codes },
       }),
     touches: () => [`${base}/webhooks`],
@@ -190,7 +189,7 @@ function Delete({ webhook, onClose }: { webhook: Webhook; onClose: () => void })
   const to = base + path`/webhooks/${webhook.id}`;
   const { host } = new URL(webhook.url);
   const remove = useChange({
-    change: (_: undefined, key) => call("DELETE", to, { key }),
+    change: () => call("DELETE", to),
     touches: () => [`${base}/webhooks`],
     gone: to,
     done: () => t.deleted,

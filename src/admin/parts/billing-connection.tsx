@@ -155,7 +155,7 @@ function Disconnect({ connection, onClose }: Asked) {
   const { provider } = connection;
   const name = t.providers[provider];
   const remove = useChange({
-    change: (_: undefined, key) => call("DELETE", base + path`/billing/${provider}`, { key }),
+    change: () => call("DELETE", base + path`/billing/${provider}`),
     touches: () => [`${base}/billing`, `${base}/contracts`],
     gone: base + path`/billing/${provider}/messages`,
     done: () => t.disconnected(name),

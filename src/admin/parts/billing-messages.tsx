@@ -10,7 +10,6 @@ import { Status, Table } from "../design/table.tsx";
 import { formatMoment, formatNumber, formatWhen } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { useChange } from "../queries.ts";
-import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.billing;
@@ -33,7 +32,6 @@ const isRepeatable = (outcome: string): outcome is (typeof REPEATABLE)[number] =
 /** Lists received messages with outcome and reason, and repeats those that were not applied. */
 export function BillingMessages({ provider }: { provider: BillingProvider }) {
   const { base, may } = useHere();
-  const { apiKey: key } = useUser();
   const [search, setSearch] = useSearchParams();
   const to = base + path`/billing/${provider}/messages`;
   const outcome = BILLING_OUTCOMES.find((each) => each === search.get("outcome")) ?? "";
@@ -43,7 +41,7 @@ export function BillingMessages({ provider }: { provider: BillingProvider }) {
     queryKey: [to, query, "pages"],
     initialPageParam: undefined as string | undefined,
     queryFn: async ({ pageParam, signal }) =>
-      call<BillingMessagePage>("GET", to, { key, query: { ...query, before: pageParam }, signal }),
+      call<BillingMessagePage>("GET", to, { query: { ...query, before: pageParam }, signal }),
     getNextPageParam: ({ next }) => next,
   });
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = messages;
@@ -108,7 +106,7 @@ function Row({ to, message, mayRepeat }: { to: string; message: BillingMessage; 
   const { base } = useHere();
   const { id, type, subscription, userId, receivedAt, outcome, reason } = message;
   const repeat = useChange({
-    change: (_: undefined, key) => call<BillingMessage>("POST", to + path`/${id}/replay`, { key }),
+    change: () => call<BillingMessage>("POST", to + path`/${id}/replay`),
     touches: () => [`${base}/billing`, `${base}/contracts`],
     done: (answer) => t.repeated(t.outcomes[answer.outcome]),
   });
@@ -164,8 +162,7 @@ function Row({ to, message, mayRepeat }: { to: string; message: BillingMessage; 
 function RepeatAll({ provider, outcome }: { provider: BillingProvider; outcome: (typeof REPEATABLE)[number] }) {
   const { base } = useHere();
   const repeat = useChange({
-    change: (_: undefined, key) =>
-      call<BillingReplay>("POST", base + path`/billing/${provider}/replay`, { key, query: { outcome } }),
+    change: () => call<BillingReplay>("POST", base + path`/billing/${provider}/replay`, { query: { outcome } }),
     touches: () => [`${base}/billing`, `${base}/contracts`],
     done: ({ replayed }) => t.repeatedAll(formatNumber(replayed)),
   });

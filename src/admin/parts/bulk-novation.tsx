@@ -3,7 +3,6 @@ import type { Contract, Subscription } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { useRefresh } from "../queries.ts";
 import { useHere } from "../here.tsx";
-import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 import { Sheet } from "../design/dialog.tsx";
 import { Note } from "../design/page.tsx";
@@ -25,7 +24,6 @@ type Outcome = "novated" | Error | undefined;
  */
 export function BulkNovation({ contracts, onClose }: { contracts: readonly Contract[]; onClose: () => void }) {
   const { base } = useHere();
-  const { apiKey } = useUser();
   const refresh = useRefresh();
   const tell = useTell();
   const [first] = contracts;
@@ -45,7 +43,7 @@ export function BulkNovation({ contracts, onClose }: { contracts: readonly Contr
     for (const { id, userContact } of left) {
       if (isStopped.current) break;
       try {
-        await call("PUT", base + path`/contracts/${userContact.userId}`, { key: apiKey, body: target });
+        await call("PUT", base + path`/contracts/${userContact.userId}`, { body: target });
         results.set(id, "novated");
       } catch (error) {
         results.set(id, error instanceof Error ? error : new Error(String(error)));

@@ -38,9 +38,8 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
   const id = useId();
   const lacking = useMissing(target);
   const novate = useChange({
-    change: (_: undefined, key) =>
+    change: () =>
       call("PUT", base + path`/contracts/${userId}`, {
-        key,
         query: cancels ? { cancelScheduled: true } : {},
         body: target,
       }),
@@ -51,9 +50,8 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
   const scheduled = path`/contracts/${userId}/scheduled`;
   const at = when === "day" ? (momentOf(day) ?? "") : when;
   const schedule = useChange({
-    change: (_: undefined, key, attempt) =>
+    change: (_: undefined, attempt) =>
       call("POST", base + scheduled, {
-        key,
         headers: { "idempotency-key": attempt },
         body: { ...target, at, ...(reason.trim() === "" ? {} : { reason }) },
       }),

@@ -250,9 +250,9 @@ function Execute(
   const at = momentOf(day);
   const place = base + path`/services/${service}`;
   const execute = useChange({
-    change: (_: undefined, key) => {
+    change: () => {
       const query = { overrideReason: reason.trim(), ...(at === undefined ? {} : { at }) };
-      return perform({ place, change, groups, query, key, impact });
+      return perform({ place, change, groups, query, impact });
     },
     touches: () => [`${base}/services`, `${base}/contracts`, `${base}/scheduled`],
     done: () => (at === undefined ? undefined : texts.upcoming.savedVersion(nameFor(props), formatDay(at))),
@@ -295,24 +295,22 @@ async function perform(input: {
   change: ChangeRequest;
   groups: readonly Target[];
   query: { overrideReason: string; at?: string };
-  key: string;
   impact: Impact;
 }): Promise<ImpactReport> {
-  const { place, change, groups, query, key } = input;
+  const { place, change, groups, query } = input;
   if (change.action === "novation") {
     const { pricingVersion, from } = change;
-    return call<Impact>("POST", `${place}/novations`, { key, query, body: { pricingVersion, from, groups } });
+    return call<Impact>("POST", `${place}/novations`, { query, body: { pricingVersion, from, groups } });
   }
-  if (change.action === "disable") await call("DELETE", place, { key, query });
+  if (change.action === "disable") await call("DELETE", place, { query });
   else {
     const { action, pricingVersion } = change;
     const availability = action === "archive" ? "archived" : "active";
     const body = action === "archive" ? { groups } : undefined;
     const to = place + path`/pricings/${pricingVersion}`;
-    await call("PUT", to, { key, query: { ...query, availability }, body });
+    await call("PUT", to, { query: { ...query, availability }, body });
     if (action === "archive" && query.at === undefined) {
       const { data } = await call<DecisionPage>("GET", `${place}/decisions`, {
-        key,
         query: { pricingVersion, limit: 1 },
       });
       return data[0]?.report ?? input.impact;

@@ -104,8 +104,8 @@ function Give(props: { contract: Contract; limits: readonly Balance[]; onClose: 
   const isNamed = Object.keys(contract.contractedServices).length > 1;
   const found = limits.find((each) => keyOf(each) === draft.chosen) ?? limits[0];
   const give = useChange({
-    change: (body: object, key, attempt) =>
-      call<Block>("POST", base + path`/contracts/${userId}/blocks`, { key, body: { ...body, key: attempt } }),
+    change: (body: object, attempt) =>
+      call<Block>("POST", base + path`/contracts/${userId}/blocks`, { body: { ...body, key: attempt } }),
     touches: () => [`${base}/contracts`, `${base}/blocks`],
     done: () => t.given(nameOf(contract)),
     after: props.onClose,
@@ -188,8 +188,7 @@ const keyOf = ({ service, limit }: Balance): string => `${service} ${limit}`;
 function Revoke({ contract, block, onClose }: { contract: Contract; block: Block; onClose: () => void }) {
   const { base } = useHere();
   const revoke = useChange({
-    change: (_: undefined, key) =>
-      call("DELETE", base + path`/contracts/${contract.userContact.userId}/blocks/${block.id}`, { key }),
+    change: () => call("DELETE", base + path`/contracts/${contract.userContact.userId}/blocks/${block.id}`),
     touches: () => [`${base}/contracts`, `${base}/blocks`],
     done: () => t.revoked,
     after: onClose,

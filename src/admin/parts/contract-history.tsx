@@ -12,7 +12,6 @@ import {
   type StatePage,
 } from "../past.ts";
 import { useHere } from "../here.tsx";
-import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 import { Loaded, Section } from "../design/page.tsx";
 import { Tag } from "../design/table.tsx";
@@ -91,7 +90,6 @@ function State({ state }: { state: RecordedState }) {
 
 function useStates(userId: string, at: string | undefined) {
   const { base } = useHere();
-  const { apiKey: key } = useUser();
   const to = base + path`/contracts/${userId}`;
   return useInfiniteQuery({
     queryKey: [to, { at }, "states"],
@@ -99,7 +97,7 @@ function useStates(userId: string, at: string | undefined) {
     queryFn: async ({ pageParam, signal }): Promise<StatePage> => {
       const read: ReadAt = async (moment): Promise<PastAnswer> => {
         try {
-          return { contract: await call<Contract>("GET", to, { key, query: { at: moment }, signal }) };
+          return { contract: await call<Contract>("GET", to, { query: { at: moment }, signal }) };
         } catch (error) {
           if (error instanceof Refused && (error.status === 400 || error.status === 404)) {
             return { refusal: error.message };
@@ -110,7 +108,7 @@ function useStates(userId: string, at: string | undefined) {
       const from = pageParam ?? at;
       if (from !== undefined) return readStates(read, from, false);
       // The server's clock, because it refuses moments in its future.
-      const { body, headers } = await callWithHeaders<Contract>("GET", to, { key, signal });
+      const { body, headers } = await callWithHeaders<Contract>("GET", to, { signal });
       const now = recentMoment(headers.get("date"), body);
       const latest = await readStates(read, new Date(now).toISOString(), true);
       if (latest.states.length > 0) return latest;

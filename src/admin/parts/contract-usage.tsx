@@ -6,7 +6,6 @@ import { Table } from "../design/table.tsx";
 import { formatChange, formatMoment, formatName } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { useAsk } from "../queries.ts";
-import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 import { UsageTrend } from "./usage-trend.tsx";
 
@@ -45,13 +44,11 @@ export function ContractUsage({ userId }: { userId: string }) {
 
 /** Lists the movements of the ledger, newest first. */
 function Movements({ to }: { to: string }) {
-  const { apiKey: key } = useUser();
   const movements = useInfiniteQuery({
     queryKey: [to, { by: "movement" }, "pages"],
     initialPageParam: undefined as number | undefined,
     queryFn: async ({ pageParam, signal }) =>
       call<UsageReport<Movement>>("GET", to, {
-        key,
         query: { by: "movement", top: PAGE_SIZE, before: pageParam },
         signal,
       }),

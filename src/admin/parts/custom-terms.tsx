@@ -51,10 +51,8 @@ export function useTerms(contract: Pick<Contract, "userContact" | "overrides">, 
   const any = placeOf({ service: "x", kind: "features", name: "x" });
   const mayRemove = may("DELETE", any);
   const change = useChange({
-    change: ({ element, body }: Input, key) =>
-      body === undefined
-        ? call("DELETE", base + placeOf(element), { key })
-        : call("PUT", base + placeOf(element), { key, body }),
+    change: ({ element, body }: Input) =>
+      body === undefined ? call("DELETE", base + placeOf(element)) : call("PUT", base + placeOf(element), { body }),
     touches: () => [`${base}/contracts`, `${base}/overrides`],
     done: (_, { body }) => (body === undefined ? t.removed : t.saved(nameOf(contract))),
     undo: (_, { element }) => {

@@ -22,7 +22,7 @@ export function Deliveries({ webhook, mayResend }: { webhook: Webhook; mayResend
   const [status, setStatus] = useState<Chosen>("");
   const list = useAsk<Delivery[]>(to, { limit: 50, status });
   const resend = useChange({
-    change: (id: string, key) => call("POST", `${to}${path`/${id}/resend`}`, { key }),
+    change: (id: string) => call("POST", `${to}${path`/${id}/resend`}`),
     touches: () => [to],
     done: () => t.resent,
   });

@@ -4,7 +4,6 @@ import type { Diff, UploadedService } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { type DraftReview, reviewDraft, type Verdict } from "../draft-review.ts";
 import { useHere } from "../here.tsx";
-import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 import { Failed, Section } from "../design/page.tsx";
 import { Tag } from "../design/table.tsx";
@@ -50,7 +49,6 @@ export function useVerdict(
 /** Compares the draft with the newest active version of its service, if it has one. Stores nothing. */
 export function useComparison(service: string | undefined, isCurrent: boolean, text: string) {
   const { base } = useHere();
-  const { apiKey: key } = useUser();
   const to = base + path`/services/${service ?? ""}/diff`;
   const isWanted = service !== undefined && isCurrent;
   const { data, error, isPending } = useQuery({
@@ -58,7 +56,7 @@ export function useComparison(service: string | undefined, isCurrent: boolean, t
     queryFn: ({ signal }) => {
       const body = new FormData();
       body.append("pricing", new Blob([text], { type: "application/yaml" }), "pricing.yml");
-      return call<Diff & { from: { version: string } }>("POST", to, { key, body, signal });
+      return call<Diff & { from: { version: string } }>("POST", to, { body, signal });
     },
     enabled: isWanted,
     gcTime: 0,

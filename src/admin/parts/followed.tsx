@@ -67,8 +67,7 @@ function Detach(props: { contract: Contract; billing: Billing; onClose: () => vo
   const { base } = useHere();
   const name = nameOf(contract);
   const detach = useChange({
-    change: (_: undefined, key) =>
-      call("DELETE", base + path`/contracts/${contract.userContact.userId}/billing`, { key }),
+    change: () => call("DELETE", base + path`/contracts/${contract.userContact.userId}/billing`),
     touches: () => [`${base}/contracts`],
     done: () => t.detached(name),
     after: onClose,

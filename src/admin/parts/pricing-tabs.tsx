@@ -11,7 +11,6 @@ import { Yaml } from "./yaml.tsx";
 import { useHere } from "../here.tsx";
 import { useAsk } from "../queries.ts";
 import { save } from "../save.ts";
-import { useUser } from "../session.tsx";
 import { serviceKey } from "../services.ts";
 import { texts } from "../texts.ts";
 
@@ -199,8 +198,7 @@ function Expectations({ at, version }: { at: string; version: string }) {
 
 /** Reads a text of the server. */
 function useText(to: string) {
-  const { apiKey } = useUser();
-  return useQuery({ queryKey: [to], queryFn: ({ signal }) => callForText(to, { key: apiKey, signal }) });
+  return useQuery({ queryKey: [to], queryFn: ({ signal }) => callForText(to, { signal }) });
 }
 
 function TextFile({ text, label, name }: { text: string; label: string; name: string }) {

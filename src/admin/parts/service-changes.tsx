@@ -19,7 +19,7 @@ export function ServiceChanges({ service }: { service: Service }) {
   const [name, setName] = useState(service.name);
   const place = path`/services/${service.name}`;
   const rename = useChange({
-    change: (_: undefined, key) => call<Service>("PUT", here.base + place, { key, body: { name } }),
+    change: () => call<Service>("PUT", here.base + place, { body: { name } }),
     touches: () => [`${here.base}/services`, `${here.base}/contracts`],
     gone: here.base + place,
     done: (changed) => t.renamed(changed.name),

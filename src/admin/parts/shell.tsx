@@ -195,7 +195,7 @@ const GUIDES: readonly (readonly [part: RegExp, guide: string])[] = [
   [/\/(overrides|upcoming)$/, "custom-terms"],
   [/\/(upload|services)(\/|$)/, "pricing-file"],
   [/\/(webhooks|events|usage)$/, "events"],
-  [/\/(members|audit|organizations|users|analytics|health|cache|account)$/, "operate"],
+  [/\/(members|audit|organizations|users|analytics|health|cache|account|sessions)$/, "operate"],
 ];
 
 /** Returns the address of the guide about a page. */
@@ -358,7 +358,7 @@ function AccountMenu({ organization }: { organization: Organization | undefined 
       <p className="menu-label">{t.language}</p>
       <MenuChoice label={t.language} value={chosenLanguage()} onChange={chooseLanguage} options={LANGUAGE_NAMES} />
       <MenuLine />
-      <MenuItem icon={LogOut} onSelect={signOut}>
+      <MenuItem icon={LogOut} onSelect={() => void signOut()}>
         {t.signOut}
       </MenuItem>
     </Menu>

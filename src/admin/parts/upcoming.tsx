@@ -21,7 +21,7 @@ export function useCancel(change: ScheduledChange) {
       ? path`/services/${change.serviceName}/scheduled/${change.id}`
       : path`/contracts/${change.userId}/scheduled/${change.id}`;
   const cancel = useChange({
-    change: (_: undefined, key) => call("DELETE", base + place, { key }),
+    change: () => call("DELETE", base + place),
     touches: () => [`${base}/contracts`, `${base}/services`, `${base}/scheduled`],
     done: () => t.cancelled,
   });

@@ -49,8 +49,8 @@ function Edit({ thresholds, onClose }: { thresholds: readonly number[]; onClose:
   const queries = useQueryClient();
   const [text, setText] = useState(thresholds.join(", "));
   const save = useChange({
-    change: (next: readonly number[], key) =>
-      call<UsageAlerts>("PUT", `${base}/usage-alerts`, { key, body: { thresholds: next } }),
+    change: (next: readonly number[]) =>
+      call<UsageAlerts>("PUT", `${base}/usage-alerts`, { body: { thresholds: next } }),
     touches: () => [`${base}/usage-alerts`],
     done: () => t.saved,
     undo: (_, next) => (next === thresholds ? undefined : thresholds),

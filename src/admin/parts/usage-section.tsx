@@ -25,7 +25,7 @@ export function UsageSection({ contract, updatedAt }: { contract: Contract; upda
   const acting = useActing("PUT", to);
   const isWriter = contract.asOf === undefined && may("PUT", path`/contracts/${contract.userContact.userId}`);
   const change = useChange({
-    change: ({ body, query }: { body: object; query: Record<string, string | boolean> }, _, attempt) =>
+    change: ({ body, query }: { body: object; query: Record<string, string | boolean> }, attempt) =>
       call("PUT", to, {
         key: acting?.key,
         query: { ...acting?.query, ...query },

@@ -125,6 +125,7 @@ export const errors = {
   lostAndUnknown: "The connection was lost. The change may have been saved: reload before you try again.",
   status: (status: number) => `The server returned an error (${status}).`,
   sessionEnded: "You were signed out. Sign in again to continue.",
+  signInAgain: "Sign in again",
   crashed: "This page has failed. Reloading it usually helps.",
   reload: "Reload",
   noOrganization: "You are not a member of any organization yet. Create one or ask to be added.",

@@ -23,7 +23,7 @@ const FLOW_COOKIE = "faregate_sign_on";
 
 /** Sign-in with the provider. Source: contract sign-in §2. */
 export const signOnRoutes = new Hono<AppEnv>()
-  .get("/methods", (c) => json(c, signInMethods(context(c))))
+  .get("/methods", async (c) => json(c, await signInMethods(context(c))))
   .get("/oidc/start", (c) => goToProvider(c, undefined))
   .get("/oidc/link", (c) => {
     // A link from elsewhere must not add an identity to the account of whoever follows it.

@@ -8,7 +8,7 @@ import { Failure } from "../errors.ts";
 import { type Client, hashing, UNKNOWN_CLIENT } from "./password-hashing.ts";
 import { limitAccountCalls, throttleSignInEverywhere } from "./throttle.ts";
 import { renewApiKey } from "./user-keys.ts";
-import type { UserRow } from "./user-rows.ts";
+import { type UserRow, viewAccount } from "./user-rows.ts";
 
 /**
  * Signs in and returns the current key and role. Signing in changes nothing, with one exception: a missing, expired or
@@ -61,12 +61,14 @@ export async function verifyCredentials(
 const passwordRefused = ({ resources: { settings } }: Context) =>
   new Failure("unauthenticated", `Sign in with ${settings.signOn?.name ?? "the provider"}`);
 
-/** Returns the ways in which people sign in here. */
-export function signInMethods({ resources: { settings } }: Context) {
-  const { passwordSignIn, signOn, allowPublicSignup } = settings;
+/** Returns the ways in which people sign in here, and the user of the request. */
+export async function signInMethods(ctx: Context) {
+  const { passwordSignIn, signOn, allowPublicSignup } = ctx.resources.settings;
+  const [user] = ctx.caller.kind === "user" ? await ctx.db.select().from(users).where(eq(users.id, ctx.caller.id)) : [];
   return {
     password: passwordSignIn ?? ("true" satisfies PasswordSignIn),
     provider: signOn === undefined ? null : { name: signOn.name },
+    user: user === undefined ? null : viewAccount(user),
     signUp: allowPublicSignup && passwordSignIn !== "false",
   };
 }

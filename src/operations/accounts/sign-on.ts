@@ -16,7 +16,7 @@ export const FLOW_SECONDS = 600;
 /** A logout token is refused for its age before this is forgotten. */
 const LOGOUT_MS = 3_600_000;
 
-/** What the cookie of an authorization contains, encrypted. */
+/** Content of the cookie of an authorization, which is encrypted. */
 const flowShape = z.object({
   purpose: z.literal("sign-on"),
   state: z.string(),

@@ -1,0 +1,143 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
+
+const own = useConsole();
+
+/** A page of another origin of this host, to which browsers send the cookie too. */
+let foreign: Server;
+let foreignUrl = "";
+beforeAll(async () => {
+  foreign = createServer((_, response) =>
+    response.writeHead(200, { "content-type": "text/html" }).end("<h1>Evil</h1>"),
+  );
+  await new Promise<void>((resolve) => foreign.listen(0, resolve));
+  foreignUrl = `http://${new URL(own.server.url).hostname}:${(foreign.address() as AddressInfo).port}`;
+});
+afterAll(() => new Promise((resolve) => foreign.close(resolve)));
+
+const PAGES = [
+  "",
+  "/services",
+  "/services/Tasker",
+  "/contracts",
+  "/contracts/ada",
+  "/playground",
+  "/tokens",
+  "/events",
+  "/webhooks",
+  "/keys",
+  "/members",
+  "/usage",
+  "/audit",
+];
+const TOP_PAGES = ["/account", "/sessions", "/organizations", "/users", "/health", "/docs"];
+
+test("every page works by cookie alone, and no key is in storage, address or DOM", { timeout: 120_000 }, async () => {
+  const { page } = own;
+  await own.upload(own.sample("tasker"));
+  await own.contract("ada", "PRO");
+  const admin = await own.call<{ apiKey: string }>("POST", "/users/authenticate", {
+    username: "admin",
+    password: PASSWORD,
+  });
+  const sent: string[] = [];
+  page.on("request", (request) => {
+    if (/usr_[0-9a-f]{8}/.test(JSON.stringify(request.headers()) + request.url())) sent.push(request.url());
+  });
+  for (const path of [...PAGES.map((each) => `/o/${own.organizationId}${each}`), ...TOP_PAGES]) {
+    await page.goto(own.url + path);
+    await page.getByRole("heading", { level: 1 }).waitFor();
+    // Events keep a connection open, so the network is never idle.
+    await page.waitForTimeout(300);
+    const found = await page.evaluate(() =>
+      JSON.stringify([
+        location.href,
+        document.cookie,
+        { ...localStorage },
+        { ...sessionStorage },
+        document.documentElement.outerHTML,
+      ]),
+    );
+    expect(found, path).not.toContain(admin.apiKey);
+    expect(found, path).not.toMatch(/(usr|org)_[0-9a-f]{64}/);
+    expect(found, path).not.toContain("faregate_session");
+  }
+  expect(sent).toEqual([]);
+  expect(own.complaints).toEqual([]);
+});
+
+test("the user's key is nowhere in the memory of a page that does not show it", async () => {
+  const { page } = own;
+  const { apiKey } = await own.call<{ apiKey: string }>("POST", "/users/authenticate", {
+    username: "admin",
+    password: PASSWORD,
+  });
+  await own.open("", "Overview");
+  const client = await page.context().newCDPSession(page);
+  const chunks: string[] = [];
+  client.on("HeapProfiler.addHeapSnapshotChunk", ({ chunk }) => chunks.push(chunk));
+  await client.send("HeapProfiler.takeHeapSnapshot", { reportProgress: false });
+  const snapshot = chunks.join("");
+  expect(snapshot).toContain(own.organizationId);
+  expect(snapshot).not.toContain(apiKey);
+});
+
+test("a session that ends asks to sign in above the page, and keeps what was typed", async () => {
+  const { page } = own;
+  await own.call("POST", "/users", { username: "grace", password: PASSWORD });
+  await own.open("/members", "Members");
+  await page.getByLabel("Username").fill("grace");
+  await page.getByLabel("Role", { exact: true }).selectOption("MANAGER");
+  await page.context().clearCookies();
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  const dialog = page.getByRole("dialog", { name: "Sign in again" });
+  await dialog.getByText("You were signed out").waitFor();
+  await dialog.getByLabel("Password", { exact: true }).fill("wrong password");
+  await dialog.getByRole("button", { name: "Sign in" }).click();
+  await dialog.getByText("Invalid credentials").waitFor();
+  await expectAccessible(page);
+  await dialog.getByLabel("Password", { exact: true }).fill(PASSWORD);
+  await dialog.getByRole("button", { name: "Sign in" }).click();
+  await expect.poll(() => dialog.count()).toBe(0);
+  expect(await page.getByLabel("Username").inputValue()).toBe("grace");
+  expect(await page.getByLabel("Role", { exact: true }).inputValue()).toBe("MANAGER");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByLabel("Role of grace").waitFor();
+  expect(own.complaints.splice(0).every((each) => each.includes("401"))).toBe(true);
+});
+
+test("a page of another origin changes nothing and reads nothing, though the browser sends the cookie", async () => {
+  const context = await own.browser.newContext({ bypassCSP: true });
+  const signedIn = await context.request.post(`${own.server.url}/api/v1/sessions`, {
+    data: { username: "admin", password: PASSWORD },
+  });
+  expect(signedIn.status()).toBe(201);
+  const page = await context.newPage();
+  await page.goto(foreignUrl);
+  const statuses = await page.evaluate(async (api) => {
+    const call = async (method: string, path: string, init: RequestInit = {}) => {
+      const answer = await fetch(api + path, { method, credentials: "include", ...init }).catch(() => undefined);
+      return answer?.status;
+    };
+    return [
+      await call("GET", "/users/me"),
+      await call("DELETE", "/sessions"),
+      await call("POST", "/organizations", { body: new URLSearchParams({ name: "Evil", owner: "admin" }) }),
+    ];
+  }, `${own.server.url}/api/v1`);
+  expect(statuses).toEqual([401, 403, 403]);
+  // A form needs no CORS.
+  await page.setContent(
+    `<form method="post" action="${own.server.url}/api/v1/organizations"><input name="name" value="Evil"><button>Win</button></form>`,
+  );
+  const [answer] = await Promise.all([
+    page.waitForResponse((response) => response.url().endsWith("/organizations")),
+    page.getByRole("button", { name: "Win" }).click(),
+  ]);
+  expect(answer.status()).toBe(403);
+  const list = await context.request.get(`${own.server.url}/api/v1/organizations`);
+  expect(await list.text()).not.toContain("Evil");
+  await context.close();
+});
