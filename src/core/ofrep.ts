@@ -39,7 +39,11 @@ interface Explained extends FeatureResult {
  * Converts a result to a flag of the protocol. `offReason` is set only when the feature is off. The figures of the
  * tightest limit become flat metadata, which may not contain null.
  */
-export function ofrepFlag(key: string, result: Explained, offReason: OffReason | undefined): OfrepFlag {
+export function ofrepFlag(
+  key: string,
+  result: Explained,
+  offReason: OffReason | "BUDGET_REACHED" | undefined,
+): OfrepFlag {
   const tightest = tightestLimit(result);
   const figures: [name: string, value: string | number | null | undefined][] =
     tightest === undefined

@@ -29,6 +29,8 @@ export interface PricingTokenPayload {
    * are equal.
    */
   aud: string;
+  /** Path of the spender for whom the features were evaluated. Absent without one. */
+  spender?: string;
 }
 
 /**

@@ -139,6 +139,7 @@ export const featureOperations: readonly Operation[] = [
       "Returns a signed token with all features and balances of the end user, from which a front end answers without further requests until it expires.",
     query: z.object({
       ...MODE,
+      ...SPENDER,
       signature: z
         .enum(TOKEN_SIGNATURES)
         .optional()

@@ -2,9 +2,10 @@ import { z } from "zod";
 import { durationIn, MIN_HOLD_MS } from "../core/holds.ts";
 import { MAX_LEASE_MS } from "../core/leases.ts";
 import { checkedAmounts, TOO_LARGE, uncheckedAmount } from "./amounts.ts";
+import { budgetView } from "./budgets.ts";
 import { strictBody } from "./change-bodies.ts";
 import { amounts, EXAMPLE, id, moment } from "./common.ts";
-import { featureResult } from "./features.ts";
+import { featureResult, SPENDER } from "./features.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
 
@@ -74,6 +75,7 @@ export const leaseAnswer = z
     resetAt: z.record(z.string(), moment.nullable()).nullable(),
     now: moment,
     lease: lease.nullable().describe("Null if nothing was leased"),
+    budget: budgetView.optional().describe("The first budget that denies it, from the contract down"),
   })
   .meta({ id: "LeaseAnswer" });
 
@@ -121,7 +123,10 @@ export const leaseOperations: readonly Operation[] = [
     summary: "Lease usage to a process",
     description:
       "Reserves as much as is available of the wanted amounts, for a process that spends them in its memory. A lease never passes a limit, and never outlives a reset or a change that time brings. With `lease` null, nothing is reserved. Unreported amounts count as consumed when the lease ends.",
-    query: z.object({ server: z.boolean().optional().describe("Evaluates the feature's server expression") }),
+    query: z.object({
+      server: z.boolean().optional().describe("Evaluates the feature's server expression"),
+      ...SPENDER,
+    }),
     body: { schema: leaseRequest, example: { for: "PT30S", amounts: { "tasker-maxTasks": 100 } } },
     answers: {
       200: {

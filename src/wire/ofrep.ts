@@ -20,7 +20,10 @@ export const evaluationRequest = z
   .object(
     {
       context: z.object(
-        { targetingKey: z.string({ error: orMissing("INVALID_CONTEXT") }).min(1, "TARGETING_KEY_MISSING") },
+        {
+          targetingKey: z.string({ error: orMissing("INVALID_CONTEXT") }).min(1, "TARGETING_KEY_MISSING"),
+          spender: z.string("INVALID_CONTEXT").nullish().describe("The one who spends: a path of 1 to 4 ids"),
+        },
         { error: orMissing("INVALID_CONTEXT") },
       ),
     },
@@ -42,7 +45,7 @@ export const ofrepFlag = z
         used: z.number(),
         remaining: z.number(),
         resetsAt: moment,
-        reason: z.enum(["LIMIT_REACHED", "NOT_GRANTED"]).describe("Why it is off"),
+        reason: z.enum(["BUDGET_REACHED", "LIMIT_REACHED", "NOT_GRANTED"]).describe("Why it is off"),
       })
       .partial()
       .describe("Of the limit with the least left"),

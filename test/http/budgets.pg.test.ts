@@ -72,6 +72,14 @@ const ask = async (userId: string, spender: string, amount = 0, query = "") => {
   const path = `/features/${userId}/tasker-board?spender=${encodeURIComponent(spender)}${query}`;
   return (await api.call<Answer>("POST", path, { key, body })).body;
 };
+interface Leased extends Answer {
+  lease: { id: string; until: string } | null;
+}
+const lease = (userId: string, spender: string, amount: number) =>
+  api.call<Leased>("POST", `/features/${userId}/tasker-board/leases?spender=${spender}`, {
+    key,
+    body: { for: "PT10M", amounts: { [TASKS]: amount } },
+  });
 /** True, or the name of the budget that denies. */
 const take = async (userId: string, spender: string, amount: number) => {
   const { eval: granted, budget: denying } = await ask(userId, spender, amount);
@@ -186,6 +194,27 @@ describe("the cases", () => {
     expect((await show(userId, "each")).balances).toMatchObject([{ used: 109, remaining: 0 }]);
   });
 
+  test("9: a lease holds what it was granted until its end", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    const leased = await lease(userId, "ada", 20);
+    expect(leased.body).toMatchObject({ eval: true, lease: { granted: { [TASKS]: 10 } }, remaining: { [TASKS]: 0 } });
+    // Its process spends 7 in memory, and dies.
+    setNow(START + 500_000);
+    expect(await take(userId, "ada", 1)).toBe("each");
+    expect((await show(userId, "each")).balances).toMatchObject([{ used: 0, held: 10 }]);
+    expect((await lease(userId, "ada", 1)).body).toMatchObject({ eval: false, lease: null, budget: { name: "each" } });
+    setNow(START + 600_000);
+    expect(await take(userId, "ada", 1)).toBe("each");
+    expect((await show(userId, "each")).balances).toMatchObject([{ used: 10, held: 0 }]);
+    // It was only cut off, and reports late.
+    const path = `/leases/${leased.body.lease?.id}`;
+    const report = { spent: { [TASKS]: 7 }, amounts: { [TASKS]: 0 } };
+    expect((await api.call("POST", path, { key, body: report })).status).toBe(200);
+    expect((await show(userId, "each")).balances).toMatchObject([{ used: 7, held: 0 }]);
+    expect(await take(userId, "ada", 3)).toBe(true);
+  });
+
   test("10: budgets of another organization are not found", async () => {
     const userId = await subscribed();
     await budget(userId, "each", 10);
@@ -244,6 +273,44 @@ describe("a call", () => {
   });
 });
 
+describe("an answer for a spender", () => {
+  test("of a token has the spender as a claim, and its budgets decide", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    expect(await take(userId, "ada", 10)).toBe(true);
+    const claims = async (query: string) => {
+      const { body } = await api.call<{ pricingToken: string }>("POST", `/features/${userId}/pricing-token${query}`, {
+        key,
+      });
+      return JSON.parse(atob(body.pricingToken.split(".")[1] ?? ""));
+    };
+    const of = await claims("?spender=ada/agent-1");
+    expect(of).toMatchObject({ sub: userId, spender: "ada/agent-1", features: { "tasker-board": { eval: false } } });
+    expect(await claims("?spender=grace")).toMatchObject({ features: { "tasker-board": { eval: true } } });
+    expect(await claims("")).not.toHaveProperty("spender");
+  });
+
+  test("of OFREP takes it from the context", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    expect(await take(userId, "ada", 10)).toBe(true);
+    const flag = (spender: string) =>
+      api.call("POST", "/ofrep/v1/evaluate/flags/tasker-board", {
+        key,
+        body: { context: { targetingKey: userId, spender } },
+      });
+    expect((await flag("ada")).body).toMatchObject({
+      value: false,
+      metadata: { reason: "BUDGET_REACHED", remaining: 0 },
+    });
+    expect((await flag("grace")).body).toMatchObject({ value: true });
+    expect(await flag("a//b")).toMatchObject({
+      status: 400,
+      body: { errorCode: "INVALID_CONTEXT", errorDetails: "spender must be a path of 1 to 4 ids" },
+    });
+  });
+});
+
 describe("a hold", () => {
   const held = async (userId: string, name = "each") =>
     (await show(userId, name)).balances.map(({ used, held: amount }) => [used, amount]);
@@ -290,6 +357,32 @@ describe("a hold", () => {
     expect(await settle(id, 11)).toMatchObject({ body: { eval: false, budget: { name: "each", used: 4 } } });
     expect(await settle(id, 10)).toMatchObject({ body: { eval: true } });
     expect(await held(userId)).toEqual([[10, 0]]);
+  });
+});
+
+describe("a lease", () => {
+  test("counts what is reported, and is extended as far as the budget goes", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    const { body } = await lease(userId, "ada", 4);
+    expect(await take(userId, "ada", 3)).toBe(true);
+    const report = (spent: number, left: number) =>
+      api.call<Leased>("POST", `/leases/${body.lease?.id}`, {
+        key,
+        body: { spent: { [TASKS]: spent }, amounts: { [TASKS]: left } },
+      });
+    expect((await report(2, 8)).body).toMatchObject({ lease: { granted: { [TASKS]: 7 }, spent: { [TASKS]: 2 } } });
+    expect((await show(userId, "each")).balances).toMatchObject([{ used: 5, held: 5 }]);
+    expect(await take(userId, "ada", 1)).toBe("each");
+    expect((await report(6, 0)).body).toMatchObject({ lease: { state: "ended" } });
+    expect((await show(userId, "each")).balances).toMatchObject([{ used: 9, held: 0 }]);
+  });
+
+  test("ends before the window of its budget", async () => {
+    const userId = await subscribed();
+    await budget(userId, "daily", 10, { spender: "*", window: DAILY });
+    setNow(Date.parse("2025-06-16T23:55:00.000Z"));
+    expect((await lease(userId, "ada", 4)).body.lease?.until).toBe("2025-06-16T23:59:59.999Z");
   });
 });
 

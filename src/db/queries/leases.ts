@@ -23,7 +23,7 @@ export interface FoundLease {
 /** A lease to open. */
 export type NewLease = Pick<
   LeaseRow,
-  "id" | "contractId" | "featureId" | "amounts" | "createdAt" | "until" | "lease"
+  "id" | "contractId" | "featureId" | "amounts" | "createdAt" | "until" | "lease" | "spender" | "budgets"
 > & { organizationId: string };
 
 /** Finds a lease by its id; undefined if there is none of this kind. */
@@ -53,7 +53,7 @@ export async function insertLease(tx: Database, lease: NewLease): Promise<void> 
 export async function changeLease(
   tx: Database,
   { id, contractId }: Pick<LeaseRow, "id" | "contractId">,
-  change: Partial<Pick<LeaseRow, "amounts" | "lease" | "until" | "state" | "endedAt">>,
+  change: Partial<Pick<LeaseRow, "amounts" | "budgets" | "lease" | "until" | "state" | "endedAt">>,
 ): Promise<void> {
   await tx.update(holds).set(change).where(eq(holds.id, id));
   await sumHolds(tx, [contractId]);

@@ -77,7 +77,12 @@ export const featureRoutes = new Hono<AppEnv>()
     if (instantOf(c, "at") !== undefined) {
       throw new Failure("invalid", "INVALID DATA: A pricing token cannot be issued for a moment in the past");
     }
-    const issued = issuePricingToken(context(c), { userId: userId(c), mode: mode(c), signature: signatureOf(c) });
+    const issued = issuePricingToken(context(c), {
+      userId: userId(c),
+      mode: mode(c),
+      signature: signatureOf(c),
+      spender: spenderOf(c),
+    });
     return chain(issued, (token) => json(c, token));
   })
   .post("/:userId/:featureId/unlock", async (c) => {

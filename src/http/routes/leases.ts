@@ -10,6 +10,7 @@ import { type AppEnv, context } from "../context.ts";
 import { answerOnce } from "../idempotency.ts";
 import { queryParameter } from "../params.ts";
 import { json, reply } from "../reply.ts";
+import { spenderOf } from "./budgets.ts";
 
 /** Leases of the caller's organization. */
 export const leaseRoutes = new Hono<AppEnv>()
@@ -29,7 +30,14 @@ export const featureLeaseRoutes = new Hono<AppEnv>().post("/:userId/:featureId/l
   const { amounts, for: duration } = bodyOf(c, leaseRequest, "unknownFieldsLast");
   const mode = { server: queryParameter(c, "server") === "true" };
   const { userId, featureId } = c.req.param();
-  const request = { userId, featureId, mode, amounts, durationMs: leaseDurationIn(duration) ?? 0 };
+  const request = {
+    userId,
+    featureId,
+    mode,
+    amounts,
+    durationMs: leaseDurationIn(duration) ?? 0,
+    spender: spenderOf(c),
+  };
   const done: { ctx?: Context; answer?: LeaseAnswer } = {};
   const response = await answerOnce(c, async (ctx) => {
     const answer = await openLease(ctx, request);

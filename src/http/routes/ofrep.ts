@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import { parseSpender, type Spender, SPENDER_RULE } from "../../core/pricing/budgets.ts";
 import type { OfrepFailure } from "../../core/ofrep.ts";
 import type { Context } from "../../operations/context.ts";
 import { asFailure } from "../../operations/errors.ts";
@@ -13,7 +14,10 @@ import { queryParameter } from "../params.ts";
 async function answer(
   c: AppContext,
   key: string | undefined,
-  evaluate: (ctx: Context, input: { userId: string; mode: { server: boolean } }) => Promise<Response>,
+  evaluate: (
+    ctx: Context,
+    input: { userId: string; mode: { server: boolean }; spender?: Spender | undefined },
+  ) => Promise<Response>,
 ): Promise<Response> {
   const read = evaluationRequest.safeParse(c.get("body"));
   if (!read.success) {
@@ -21,10 +25,14 @@ async function answer(
     const errorDetails = new Map(Object.entries<string>(OFREP_ERRORS)).get(errorCode);
     return errorJson(c, { key, errorCode, errorDetails }, 400, "invalid");
   }
-  const userId = read.data.context.targetingKey;
+  const { targetingKey: userId, spender: text } = read.data.context;
+  const spender = typeof text === "string" ? parseSpender(text) : undefined;
+  if (typeof text === "string" && spender === undefined) {
+    return errorJson(c, { key, errorCode: "INVALID_CONTEXT", errorDetails: SPENDER_RULE }, 400, "invalid");
+  }
   const server = queryParameter(c, "server") === "true";
   try {
-    return await evaluate(context(c), { userId, mode: { server } });
+    return await evaluate(context(c), { userId, mode: { server }, spender });
   } catch (error) {
     const failure = asFailure(error);
     if (failure?.code !== "notFound" && failure?.code !== "invalid") throw error;

@@ -222,6 +222,10 @@ export function remainingOfPart(part: BudgetPart, counts = false): number | null
   return Math.max(0, sum(part.value, -sum(takenOf(part), counts ? part.amount : 0)));
 }
 
+/** Returns what a budget still allows of its limit; undefined for one that denies nothing, or counts some units only. */
+export const boundOfPart = (part: BudgetPart): number | undefined =>
+  part.fit.budget.mode === "warn" || part.fit.budget.unit !== null ? undefined : (remainingOfPart(part) ?? undefined);
+
 /** Returns the part as answers show it. */
 export function viewBudget(part: BudgetPart, counts = false): BudgetView {
   const { fit, id, value, span, balance, amount } = part;
@@ -394,27 +398,39 @@ export function settledBudgets(
   });
 }
 
+/** Returns the budgets of a hold or lease with their windows and balances, of those that are still there. */
+export function heldParts(
+  subject: Omit<BudgetSubject, "evaluation"> & { evaluation: Evaluation | undefined },
+  hold: { amounts: readonly HeldAmount[]; budgets: readonly HeldBudget[] | null },
+): BudgetPart[] {
+  const { contract, evaluation, at, budgets: book } = subject;
+  return (hold.budgets ?? []).flatMap((held) => {
+    const budget = book?.budgets.find(({ id }) => id === held.budget);
+    const level = contract.levels.find((one) => sameLevel(one, held));
+    const id = hold.amounts.find((one) => sameLevel(one, held))?.id;
+    if (book === undefined || budget === undefined || level === undefined || id === undefined) return [];
+    const last = book.balances.get(balanceKey(budget.id, held.spender));
+    const span = spanOf(contract, book, budget, { at, level, last });
+    const value = evaluation && valueOf(contract, evaluation, budget);
+    const fit = { budget, spender: held.spender };
+    return [{ fit, id, level, amount: held.amount, value, span, balance: balanceIn(last, span) }];
+  });
+}
+
 /** Returns the first budget that denies to count more than what is held of it, from the contract down. */
 export function deniedSettlement(
   subject: Omit<BudgetSubject, "evaluation"> & { evaluation: Evaluation | undefined },
-  hold: { amounts: readonly HeldAmount[] },
+  hold: { amounts: readonly HeldAmount[]; budgets: readonly HeldBudget[] | null },
   changes: readonly HeldChange[],
 ): BudgetView | undefined {
-  const { contract, evaluation, at, budgets: book } = subject;
-  if (book === undefined || evaluation === undefined) return undefined;
-  for (const { held, counted } of changes) {
-    const budget = book.budgets.find(({ id }) => id === held.budget);
-    const level = contract.levels.find((one) => sameLevel(one, held));
-    if (budget === undefined || level === undefined || counted <= held.amount || budget.mode === "warn") continue;
-    const last = book.balances.get(balanceKey(budget.id, held.spender));
-    const span = spanOf(contract, book, budget, { at, level, last });
-    const balance = balanceIn(last, span);
-    const value = valueOf(contract, evaluation, budget);
-    if (value === undefined || total([balance.used, balance.held, -held.amount, counted]) <= value) continue;
-    const id = hold.amounts.find((one) => sameLevel(one, held))?.id ?? "";
-    return viewBudget({ fit: { budget, spender: held.spender }, id, level, amount: counted, value, span, balance });
-  }
-  return undefined;
+  const denying = heldParts(subject, hold).find((part) => {
+    const { fit, value, balance, amount: held } = part;
+    const change = changes.find((one) => one.held.budget === fit.budget.id && one.held.spender === fit.spender);
+    const counted = change?.counted ?? 0;
+    if (fit.budget.mode === "warn" || value === undefined || counted <= held) return false;
+    return total([balance.used, balance.held, -held, counted]) > value;
+  });
+  return denying && viewBudget(denying);
 }
 
 /** Returns the movements of budgets that a movement of a level names. */

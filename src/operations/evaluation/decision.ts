@@ -63,6 +63,15 @@ export function decide(
   return { result: { ...decided.result, eval: false, budget: viewBudget(denying) }, counts: false, parts };
 }
 
+/** True if a budget that fits the spender is used up. The feature is off then, whatever its limits say. */
+export function isOffByBudget(
+  prepared: Prepared,
+  request: Pick<EvaluationRequest, "featureId" | "mode" | "spender">,
+): boolean {
+  if (prepared.budgets === undefined) return false;
+  return firstDenying(budgetParts(prepared, involvedLevels(prepared, request), request)) !== undefined;
+}
+
 /** Decides as {@link decide}, by limits alone. */
 export function decideByLimits(
   prepared: Pick<Prepared, "evaluation" | "withoutBlocks" | "usage">,

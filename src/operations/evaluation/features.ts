@@ -14,9 +14,8 @@ import { containsText } from "../access.ts";
 import { type Context, isInTransaction } from "../context.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import type { Spender } from "../../core/pricing/budgets.ts";
-import { budgetParts, firstDenying } from "./budgets.ts";
 import { consumeSerially } from "./consumption/serial.ts";
-import { decide, explained, involvedLevels, likelyOffReason, priced, withCost } from "./decision.ts";
+import { decide, explained, isOffByBudget, likelyOffReason, priced, withCost } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareFor } from "./prepare.ts";
 import { refuseStranger, withSpenders } from "./spenders.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
@@ -43,15 +42,6 @@ function prepareForSpender(
   input: Parameters<typeof prepareFor>[1] & { spender?: Spender | undefined },
 ): MaybePromise<Prepared> {
   return chain(prepareFor(ctx, input), (prepared) => withSpenders(ctx, prepared, [input.spender ?? []]));
-}
-
-/** True if a budget that fits the spender is used up. The feature is off then, whatever its limits say. */
-export function isOffByBudget(
-  prepared: Prepared,
-  request: { featureId: string; mode: Mode; spender?: Spender | undefined },
-): boolean {
-  if (prepared.budgets === undefined) return false;
-  return firstDenying(budgetParts(prepared, involvedLevels(prepared, request), request)) !== undefined;
 }
 
 /** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. A taken hold is neither. */

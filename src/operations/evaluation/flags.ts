@@ -1,9 +1,11 @@
 import { ofrepEvaluationFailure, type OfrepFailure, ofrepFlag, type OfrepFlag } from "../../core/ofrep.ts";
-import { evaluateFeature, featureIds, type FeatureResult } from "../../core/pricing/evaluate.ts";
+import type { Spender } from "../../core/pricing/budgets.ts";
+import { featureIds } from "../../core/pricing/evaluate.ts";
 import type { Context } from "../context.ts";
-import { explained, offReason } from "./decision.ts";
+import { decide, explained, offReason } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
-import type { Mode } from "./request.ts";
+import type { DecidedResult, EvaluationRequest, Mode } from "./request.ts";
+import { refuseStranger, withSpenders } from "./spenders.ts";
 
 /**
  * Evaluates one feature as an OpenFeature (OFREP) flag. Consumes nothing, but counts a denial. Failures as in
@@ -11,31 +13,55 @@ import type { Mode } from "./request.ts";
  */
 export async function evaluateFlag(
   ctx: Context,
-  input: { userId: string; featureId: string; mode: Mode },
+  input: { userId: string; featureId: string; mode: Mode; spender?: Spender | undefined },
 ): Promise<OfrepFlag | OfrepFailure> {
-  const prepared = await prepareContract(ctx, input.userId);
-  const result = evaluateFeature(prepared.evaluation, input.featureId, prepared.usage, input.mode);
+  const prepared = await preparedFor(ctx, input);
+  const { result } = decide(prepared, requestOf(input));
   if (!result.eval && result.error === null) {
-    const reason = offReason(prepared, input.featureId, result, input.mode);
+    const reason =
+      result.budget === undefined ? offReason(prepared, input.featureId, result, input.mode) : "LIMIT_REACHED";
     ctx.resources.callCounter.countDenial(ctx.resources.now(), evaluatedOrganization(ctx), input.featureId, reason);
   }
-  return flagOf(prepared, input.featureId, result, input.mode);
+  return flagOf(prepared, input, result);
 }
+
+async function preparedFor(
+  ctx: Context,
+  { userId, spender }: { userId: string; spender?: Spender | undefined },
+): Promise<Prepared> {
+  const prepared = await withSpenders(ctx, await prepareContract(ctx, userId), [spender ?? []]);
+  refuseStranger(prepared, { userId, spender });
+  return prepared;
+}
+
+type FlagInput = Pick<EvaluationRequest, "userId" | "featureId" | "mode" | "spender">;
+
+const requestOf = (input: FlagInput): EvaluationRequest => ({
+  ...input,
+  expected: {},
+  strict: false,
+  dryRun: false,
+  explain: true,
+});
 
 /** Evaluates every feature with an expression, except those missing from the contract's pricing context. */
 export async function evaluateFlags(
   ctx: Context,
-  input: { userId: string; mode: Mode },
+  input: { userId: string; mode: Mode; spender?: Spender | undefined },
 ): Promise<(OfrepFlag | OfrepFailure)[]> {
-  const prepared = await prepareContract(ctx, input.userId);
+  const prepared = await preparedFor(ctx, input);
   return featureIds(prepared.evaluation, input.mode)
-    .map((id) => flagOf(prepared, id, evaluateFeature(prepared.evaluation, id, prepared.usage, input.mode), input.mode))
+    .map((featureId) => {
+      const one = { ...input, featureId };
+      return flagOf(prepared, one, decide(prepared, requestOf(one)).result);
+    })
     .filter((flag) => !("errorCode" in flag && flag.errorCode === "FLAG_NOT_FOUND"));
 }
 
-function flagOf(prepared: Prepared, featureId: string, result: FeatureResult, mode: Mode): OfrepFlag | OfrepFailure {
+function flagOf(prepared: Prepared, input: FlagInput, result: DecidedResult): OfrepFlag | OfrepFailure {
+  const { featureId, mode } = input;
   if (result.error !== null) return ofrepEvaluationFailure(featureId, result.error);
-  const request = { featureId, mode, strict: false, dryRun: false, explain: true };
-  const answer = explained(prepared, result, request, prepared.usage);
-  return ofrepFlag(featureId, answer, result.eval ? undefined : offReason(prepared, featureId, result, mode));
+  const answer = explained(prepared, result, requestOf(input), prepared.usage);
+  const off = () => (result.budget === undefined ? offReason(prepared, featureId, result, mode) : "BUDGET_REACHED");
+  return ofrepFlag(featureId, answer, result.eval ? undefined : off());
 }

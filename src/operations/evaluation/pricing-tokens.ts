@@ -1,6 +1,7 @@
 import { base64url, compactVerify, decodeJwt, decodeProtectedHeader, errors, type JWTPayload } from "jose";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
+import type { Spender } from "../../core/pricing/budgets.ts";
 import { contexts, evaluateFeature, featureIds } from "../../core/pricing/evaluate.ts";
 import { type PricingTokenPayload, serializeTokenPayload, tokenFeature } from "../../core/pricing-token.ts";
 import type { TokenSignature } from "../../core/token-keys.ts";
@@ -9,21 +10,25 @@ import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { type IssuedToken, signOncePerSecond } from "../state/issued-tokens.ts";
 import { publishedTokenKey, type TokenSigner, tokenSigner } from "../token-keys.ts";
+import { recordedSpender } from "./budgets.ts";
+import { isOffByBudget } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
+import { refuseStranger, withSpenders } from "./spenders.ts";
 
 /** Issues a signed, frozen pricing token with the details of every feature. Source: contract features-events §7. */
 export function issuePricingToken(
   ctx: Context,
-  input: { userId: string; mode: Mode; signature?: TokenSignature | undefined },
+  input: { userId: string; mode: Mode; signature?: TokenSignature | undefined; spender?: Spender | undefined },
 ): MaybePromise<IssuedToken> {
   const isEdDsa = (input.signature ?? ctx.resources.settings.tokenSignature) === "EdDSA";
-  return chain(prepareContract(ctx, input.userId), (prepared) =>
+  return chain(preparedFor(ctx, input), (prepared) =>
     chain(ctx.resources.issuer(ctx.db), (issuer) =>
       chain(isEdDsa ? tokenSigner(ctx) : undefined, (signer) => {
         const issuedAtSeconds = Math.floor(prepared.at.getTime() / 1000);
         const { contract, evaluation } = prepared;
-        const inputs = { evaluation, server: input.mode.server, issuer, kid: signer?.kid, issuedAtSeconds };
+        const spender = recordedSpender(input.spender);
+        const inputs = { evaluation, server: input.mode.server, issuer, kid: signer?.kid, spender, issuedAtSeconds };
         return signOncePerSecond(contract, inputs, () =>
           signToken(ctx, prepared, { ...input, issuer, signer, issuedAtSeconds }),
         );
@@ -32,28 +37,47 @@ export function issuePricingToken(
   );
 }
 
+/** @throws Failure notFound for a spender who is no member of a contract with members. */
+function preparedFor(
+  ctx: Context,
+  { userId, spender }: { userId: string; spender?: Spender | undefined },
+): MaybePromise<Prepared> {
+  return chain(prepareContract(ctx, userId), (prepared) =>
+    chain(withSpenders(ctx, prepared, [spender ?? []]), (budgeted) => {
+      refuseStranger(budgeted, { userId, spender });
+      return budgeted;
+    }),
+  );
+}
+
 function signToken(
   ctx: Context,
-  { evaluation, usage }: Prepared,
+  prepared: Prepared,
   {
     userId,
     mode,
+    spender,
     issuer,
     signer,
     issuedAtSeconds,
   }: {
     userId: string;
     mode: Mode;
+    spender?: Spender | undefined;
     issuer: string;
     signer: TokenSigner | undefined;
     issuedAtSeconds: number;
   },
 ): MaybePromise<IssuedToken> {
+  const { evaluation, usage } = prepared;
   const { pricingContext, subscriptionContext } = contexts(evaluation, usage);
   const features: PricingTokenPayload["features"] = {};
   for (const id of featureIds(evaluation, mode)) {
-    features[id] = tokenFeature(evaluateFeature(evaluation, id, usage, mode));
+    const feature = tokenFeature(evaluateFeature(evaluation, id, usage, mode));
+    if (feature.eval && isOffByBudget(prepared, { featureId: id, mode, spender })) feature.eval = false;
+    features[id] = feature;
   }
+  const named = recordedSpender(spender);
   const payload = serializeTokenPayload({
     features,
     pricingContext,
@@ -63,6 +87,7 @@ function signToken(
     sub: userId,
     iss: issuer,
     aud: evaluatedOrganization(ctx),
+    ...(named === null ? {} : { spender: named }),
   });
   const sign = signer?.sign ?? ctx.resources.keyring.signToken;
   return chain(sign(payload), (pricingToken) => Object.freeze({ pricingToken }));

@@ -14,6 +14,8 @@ interface TokenInputs {
   issuer: string;
   /** Id of the Ed25519 key; undefined for HS256. */
   kid: string | undefined;
+  /** Path of the spender; null without one. */
+  spender: string | null;
 }
 
 /** The last token of each contract within one second. Signed again in that second, a token would be identical. */
@@ -25,7 +27,7 @@ const lastTokens = {
 /** Returns the token that was already signed for the same inputs in this second, or signs one. */
 export function signOncePerSecond(
   contract: ContractSnapshot,
-  { evaluation, server, issuer, kid, issuedAtSeconds }: TokenInputs & { issuedAtSeconds: number },
+  { evaluation, server, issuer, kid, spender, issuedAtSeconds }: TokenInputs & { issuedAtSeconds: number },
   sign: () => MaybePromise<IssuedToken>,
 ): MaybePromise<IssuedToken> {
   if (lastTokens.issuedAtSeconds !== issuedAtSeconds) {
@@ -34,10 +36,9 @@ export function signOncePerSecond(
   }
   const { byContract } = lastTokens;
   const last = byContract.get(contract);
-  if (last?.evaluation === evaluation && last.server === server && last.issuer === issuer && last.kid === kid) {
-    return last.token;
-  }
-  const entry = { evaluation, server, issuer, kid, token: sign() };
+  const isSameKind = last?.server === server && last.issuer === issuer && last.kid === kid;
+  if (isSameKind && last.evaluation === evaluation && last.spender === spender) return last.token;
+  const entry = { evaluation, server, issuer, kid, spender, token: sign() };
   byContract.set(contract, entry);
   if (entry.token instanceof Promise) {
     entry.token.then(

@@ -41,11 +41,14 @@ export function newHold(
 
 /** Returns what is held of budgets; null for nothing. */
 export function heldBudgets(parts: readonly BudgetPart[]): HeldBudget[] | null {
-  const held = parts.flatMap(({ fit: { budget, spender }, amount }): HeldBudget[] => {
-    const { id, serviceId, limitName } = budget;
-    return amount === 0 ? [] : [{ budget: id, spender, serviceId, limitName, amount }];
-  });
+  const held = parts.filter(({ amount }) => amount > 0).map(heldBudget);
   return held.length === 0 ? null : held;
+}
+
+/** Returns what is held of one budget. */
+export function heldBudget({ fit: { budget, spender }, amount }: BudgetPart): HeldBudget {
+  const { id, serviceId, limitName } = budget;
+  return { budget: id, spender, serviceId, limitName, amount };
 }
 
 /** Adds a hold that was taken to the usage of its contract, and returns the answer. `result` is the granted verdict. */

@@ -1,4 +1,5 @@
 import { sum } from "../../../core/exact.ts";
+import type { Span } from "../../../core/pricing/budgets.ts";
 import { isBound } from "../../../core/pricing/model.ts";
 import type { ContractSnapshot, SeenLevel } from "../../../db/queries/contract-snapshots.ts";
 import type { LeaseRow } from "../../../db/queries/leases.ts";
@@ -18,13 +19,14 @@ export type Amounts = Readonly<Record<string, number>>;
 export const availableOf = (limit: unknown, usage: number): number =>
   isBound(limit) ? (remainingOf(limit, usage) ?? 0) : Infinity;
 
-/** The end of a lease: after its duration, but never beyond a reset or a change that time brings. */
+/** The end of a lease: after its duration, but never beyond a reset, a window of a budget or a change that time brings. */
 export function endOf(
   contract: ContractSnapshot,
   levels: readonly SeenLevel[],
-  { at, durationMs }: { at: Date; durationMs: number },
+  { at, durationMs, spans = [] }: { at: Date; durationMs: number; spans?: readonly Span[] },
 ): Date {
-  const bounds = [validUntilOf(contract, at), ...levels.map(({ resetAt }) => resetAt)];
+  const lastOf = ({ ends }: Span) => (ends === null ? null : new Date(ends - 1));
+  const bounds = [validUntilOf(contract, at), ...levels.map(({ resetAt }) => resetAt), ...spans.map(lastOf)];
   const moments = bounds.flatMap((bound) => (bound ? [bound.getTime()] : []));
   return new Date(Math.min(at.getTime() + durationMs, ...moments));
 }

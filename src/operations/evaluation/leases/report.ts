@@ -1,13 +1,24 @@
 import { sum } from "../../../core/exact.ts";
 import { LATE_END_MS } from "../../../core/leases.ts";
+import type { BudgetMovement } from "../../../core/pricing/budgets.ts";
 import { evaluateFeature, type FeatureResult } from "../../../core/pricing/evaluate.ts";
 import type { SeenLevel } from "../../../db/queries/contract-snapshots.ts";
+import { balanceKey, changeBudgetBalances, levelKey } from "../../../db/queries/budgets.ts";
 import { changeLease, findLease, type FoundLease, type LeaseRow, takeBack } from "../../../db/queries/leases.ts";
 import { moveLevels, sameLevel } from "../../../db/queries/usage.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { grantedLimit } from "../../evaluations.ts";
 import { usageEvents } from "../../usage-events.ts";
+import {
+  boundOfPart,
+  type BudgetBook,
+  heldParts,
+  loadBudgets,
+  moveBudget,
+  moveHeld,
+  noBudgetWrites,
+} from "../budgets.ts";
 import { recordUsage } from "../consumption/serial.ts";
 import { remainingOf } from "../decision.ts";
 import { evaluatedOrganization, isOver, type LockedHolder, usageOf, withLockedHolder } from "../prepare.ts";
@@ -57,6 +68,8 @@ export async function endLease(ctx: Context, id: string): Promise<void> {
 /** A lease and its contract, both locked and current, with the levels of the lease by position. */
 interface Leased extends LockedHolder, FoundLease {
   levels: readonly SeenLevel[];
+  /** Balances of the budgets that count it. */
+  budgets: BudgetBook | undefined;
 }
 
 async function withLease<T>(ctx: Context, id: string, work: (ctx: Context, leased: Leased) => Promise<T>): Promise<T> {
@@ -67,7 +80,8 @@ async function withLease<T>(ctx: Context, id: string, work: (ctx: Context, lease
     const found = await findLease(ctx.db, id);
     const levels = found === undefined ? undefined : levelsOf(found.lease, holder);
     if (found === undefined || levels === undefined) throw notFound();
-    return work(ctx, { ...holder, ...found, levels });
+    const budgets = await loadBudgets(ctx, holder, [], found.lease.budgets ?? []);
+    return work(ctx, { ...holder, ...found, levels, budgets });
   });
 }
 
@@ -143,42 +157,64 @@ async function reportOpen(
 ): Promise<LeaseAnswer> {
   const { lease, contract, at, organizationId, userId } = leased;
   const newlySpent = parts.filter(({ spent, reported }) => spent > reported);
-  const moved = await moveLevels(
-    ctx.db,
-    lease.contractId,
-    newlySpent.map(({ level, spent, reported }) => ({ level, delta: sum(spent, -reported) })),
-    { kind: "consume", operationId: newId(at), now: at, featureId: lease.featureId },
-  );
+  const counting = heldParts(leased, lease);
+  const boundOf = ({ id }: Part) =>
+    Math.min(Infinity, ...counting.flatMap((part) => (part.id === id ? (boundOfPart(part) ?? []) : [])));
   // Held amounts are usage already, so spending them leaves usage the same.
   const usages = parts.map(({ level }) => sum(level.consumed, level.held));
   const result = evaluateWithout(
     leased,
     parts.map(({ left }, i) => sum(usages[i] ?? 0, -left)),
   );
-  const goesOn = result.eval && !isEnd;
+  // A budget that others have used up leaves only what is held already.
+  const isOff = parts.some((part) => part.left === 0 && boundOf(part) === 0);
+  const goesOn = result.eval && !isEnd && !isOff;
   const left = parts.map((part, i) => {
     if (isEnd) return 0;
     const lacking = Math.max(0, sum(goesOn ? (amounts?.[part.id] ?? 0) : 0, -part.left));
-    return sum(part.left, Math.min(lacking, availableOf(part.limit, usages[i] ?? 0)));
+    return sum(part.left, Math.min(lacking, availableOf(part.limit, usages[i] ?? 0), boundOf(part)));
   });
+  const writes = noBudgetWrites();
+  const changes = (lease.budgets ?? []).map((held) => {
+    const i = parts.findIndex(({ level }) => sameLevel(level, held));
+    const { spent = 0, reported = 0 } = parts[i] ?? {};
+    return { held, counted: sum(spent, -reported), heldAfter: left[i] ?? 0 };
+  });
+  const movements = moveHeld(leased, leased, changes, writes);
+  const moved = await moveLevels(
+    ctx.db,
+    lease.contractId,
+    newlySpent.map(({ level, spent, reported }) => ({
+      level,
+      delta: sum(spent, -reported),
+      budgets: movements.get(levelKey(level)),
+    })),
+    { kind: "consume", operationId: newId(at), now: at, featureId: lease.featureId, spender: lease.spender },
+  );
   const extended =
-    goesOn && durationMs !== undefined ? endOf(contract, leased.levels, { at, durationMs }) : lease.until;
+    goesOn && durationMs !== undefined
+      ? endOf(contract, leased.levels, { at, durationMs, spans: counting.map(({ span }) => span) })
+      : lease.until;
   const end = isEnd ? ({ state: "settled", until: at, endedAt: at } as const) : undefined;
   const after = {
     ...lease,
     until: extended.getTime() > at.getTime() ? extended : lease.until,
     ...end,
     ...amountsAfter(lease, parts, left),
+    budgets: lease.budgets && changes.map(({ held, heldAfter }) => ({ ...held, amount: heldAfter })),
   };
-  const { state, until, endedAt } = after;
-  await changeLease(ctx.db, lease, { amounts: after.amounts, lease: after.lease, state, until, endedAt });
-  const changes = newlySpent.map(({ level, limit }, i) => ({
+  const { state, until, endedAt, amounts: amountsNow, budgets, lease: facts } = after;
+  await changeLease(ctx.db, lease, { amounts: amountsNow, lease: facts, state, until, endedAt, budgets });
+  await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
+  const balanceChanges = newlySpent.map(({ level, limit }, i) => ({
     level,
     before: level.consumed,
     after: moved[i]?.consumed ?? level.consumed,
     limit: limit ?? undefined,
   }));
-  await recordUsage(ctx, organizationId, usageEvents(contract, userId, changes));
+  const { events, raised } = usageEvents(contract, userId, balanceChanges);
+  const all = [...events, ...writes.events.map(({ event }) => event)];
+  await recordUsage(ctx, organizationId, { events: all, raised });
   const usagesAfter = parts.map((part, i) => sum(usages[i] ?? 0, sum(left[i] ?? 0, -part.left)));
   return reportAnswer(leased, parts, { result, lease: after, usages: usagesAfter });
 }
@@ -188,9 +224,28 @@ async function endLate(ctx: Context, leased: Leased, parts: readonly Part[]): Pr
   const { lease, at } = leased;
   const nothing = parts.map(() => 0);
   const after = { ...lease, ...amountsAfter(lease, parts, nothing) };
-  const movements = parts.filter(({ left }) => left > 0).map(({ level, left }) => ({ level, delta: -left }));
+  const counted = heldParts({ ...leased, at: lease.until }, lease).filter(({ balance, span, fit }) => {
+    const last = leased.budgets?.balances.get(balanceKey(fit.budget.id, fit.spender));
+    return last?.since === span.since && balance.used > 0;
+  });
+  const unspentOf = (level: SeenLevel) => parts.find((part) => sameLevel(part.level, level))?.left ?? 0;
+  const movements = parts
+    .filter(({ left }) => left > 0)
+    .map(({ level, left }) => ({
+      level,
+      delta: -left,
+      budgets: counted
+        .filter((part) => sameLevel(part.level, level))
+        .map(({ fit, span }): BudgetMovement => [fit.budget.id, fit.spender, -left, span.since]),
+    }));
   const moved = await takeBack(ctx.db, lease, movements, at);
+  const writes = noBudgetWrites();
+  for (const part of counted) {
+    if (!moved.some((level) => sameLevel(level, part.level))) continue;
+    moveBudget(leased, leased, part, { used: -unspentOf(part.level) }, writes);
+  }
   await changeLease(ctx.db, lease, { amounts: after.amounts, lease: after.lease });
+  await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
   const usages = parts.map(({ level }) => {
     const { consumed } = moved.find((one) => sameLevel(one, level)) ?? level;
     return sum(consumed, level.held);
