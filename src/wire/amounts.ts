@@ -55,14 +55,12 @@ const spending = z
   .custom<Spending>(() => true)
   .meta({ oneOf: [AMOUNT, { type: "object", additionalProperties: AMOUNT }] });
 
+const OF_BODY: Sentences = {
+  notNumbers: "All values must be numbers",
+  notAmounts: "All values must be non-negative finite numbers",
+  tooLarge: TOO_LARGE,
+};
+
 /** Builds a map of amounts, or of the numbers of units, by limit. `error` is the error of a value that is no object. */
-export const consumption = (error: string) =>
-  checkedAmounts(
-    z.record(z.string(), spending, error),
-    {
-      notNumbers: "All values must be numbers",
-      notAmounts: "All values must be non-negative finite numbers",
-      tooLarge: TOO_LARGE,
-    },
-    unitsOf,
-  );
+export const consumption = (error: Parameters<typeof z.record>[2], sentences = OF_BODY) =>
+  checkedAmounts(z.record(z.string(), spending, error), sentences, unitsOf);

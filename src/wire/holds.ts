@@ -1,9 +1,12 @@
 import { z } from "zod";
-import { HOLD_STATES, ON_EXPIRY } from "../core/holds.ts";
+import { durationIn, HOLD_STATES, ON_EXPIRY } from "../core/holds.ts";
+import { consumption, TOO_LARGE } from "./amounts.ts";
 import { budgetView } from "./budgets.ts";
+import { strictBody } from "./change-bodies.ts";
 import { amounts, EXAMPLE, id, moment } from "./common.ts";
 import { BLOCKS, expectedConsumption, featureResult } from "./features.ts";
 import type { Operation } from "./operation.ts";
+import { requiredNotNull } from "./subscription.ts";
 
 export const hold = z
   .strictObject({
@@ -19,6 +22,29 @@ export const hold = z
     counted: amounts.nullable().describe("What was counted; null if nothing was"),
   })
   .meta({ id: "Hold" });
+
+const NO_DURATION = "The for field must be a duration from PT1S to PT24H";
+const reported = (field: string) => {
+  const numbers = `All values in ${field} must be non-negative finite numbers, or objects of them`;
+  return consumption(requiredNotNull(`The ${field} field is required`, `The ${field} field must be an object`), {
+    notNumbers: numbers,
+    notAmounts: numbers,
+    tooLarge: TOO_LARGE,
+  });
+};
+
+/** Report of what the work of an open hold took so far. */
+export const holdReport = strictBody({
+  spent: reported("spent").describe("Total since the hold was taken, of each limit"),
+  amounts: reported("amounts")
+    .nullish()
+    .describe("What is to be left of each limit after the call. Default: what is left"),
+  for: z
+    .string(NO_DURATION)
+    .refine((text) => durationIn(text) !== undefined, NO_DURATION)
+    .nullish()
+    .describe("Extends to so long from now, at most 24 hours from creation: `PT1M`"),
+}).meta({ id: "HoldReport" });
 
 export const holdPage = z
   .strictObject({ data: z.array(hold), next: id.nullable().describe("The `before` of the next page, or null") })
@@ -72,14 +98,20 @@ export const holdOperations: readonly Operation[] = [
     method: "POST",
     path: "/holds/{holdId}",
     idempotent: true,
-    summary: "Settle or extend a hold",
+    summary: "Settle, report or extend a hold",
     description:
-      "Counts what the work took and gives back the rest. Amounts up to the held ones are always counted; more only within the limits. Zero for every limit releases the hold. With `extend` it keeps the hold open for longer instead, and answers with the hold.",
+      "Counts what the work took and gives back the rest. Amounts up to the held ones are always counted; more only within the limits. Zero for every limit releases the hold. With `extend` it keeps the hold open for longer instead, and answers with the hold. With `keep=true` the body is a report: it counts what is new of the totals in `spent`, and keeps holding `amounts`.",
     query: z.object({
       ...BLOCKS,
+      keep: z.literal("true").optional().describe("Counts what was spent so far, and keeps the hold open"),
+      estimated: z.literal("true").optional().describe("Marks the movements as estimates of the caller"),
       extend: z.string().optional().describe("Extends to so long from now, at most 24 hours from creation: `PT10M`"),
     }),
-    body: { schema: expectedConsumption, example: { "tasker-maxTasks": 5 }, required: false },
+    body: {
+      schema: z.union([expectedConsumption, holdReport]),
+      example: { "tasker-maxTasks": 5 },
+      required: false,
+    },
     answers: { 200: { schema: z.union([settlement, hold]), example: SETTLEMENT } },
     errors: {
       400: "INVALID DATA: extend must be an ISO 8601 duration from PT1S to PT24H",

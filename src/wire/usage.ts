@@ -171,6 +171,7 @@ const movementRows = z.array(
       amount: z.number().describe("Signed; of kind `late`, it moved no balance"),
       featureId: z.string().nullable(),
       operation: z.string().describe("Groups the movements of one call; of a batch item: its key"),
+      estimated: z.literal(true).optional().describe("Only where the caller estimated the amount"),
     })
     .meta({ id: "UsageMovement" }),
 );

@@ -88,6 +88,8 @@ export type UsageRow = Pick<UsageSums, "service" | "limit"> &
       kind: string;
       amount: number;
       operation: string;
+      /** Only where the caller estimated the amount. */
+      estimated?: true;
     }
   >;
 

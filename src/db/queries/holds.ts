@@ -1,5 +1,6 @@
 import { and, asc, desc, eq, lt, lte, sql, type SQL } from "drizzle-orm";
 import type { ISql } from "postgres";
+import { sum } from "../../core/exact.ts";
 import type { HeldAmount, HoldState } from "../../core/holds.ts";
 import type { BudgetMovement } from "../../core/pricing/budgets.ts";
 import type { Database } from "../postgres/connect.ts";
@@ -33,10 +34,11 @@ export type NewHold = Pick<
 
 /** The end of an open hold. */
 export interface HoldEnd {
-  hold: Pick<HoldRow, "id" | "contractId" | "featureId" | "amounts" | "until" | "spender">;
+  hold: Pick<HoldRow, "id" | "contractId" | "featureId" | "amounts" | "until" | "spender"> &
+    Partial<Pick<HoldRow, "kept" | "counted">>;
   state: Exclude<HoldState, "open">;
   endedAt: Date;
-  /** By limit id; null if nothing is counted. */
+  /** By limit id, in all: of a kept hold with what was reported before. Null if nothing is counted. */
   counted: Readonly<Record<string, number>> | null;
   /** Balances of budgets that the counted amounts move, by limit id. Default: none. */
   budgets?: Readonly<Record<string, readonly BudgetMovement[]>> | undefined;
@@ -54,20 +56,29 @@ export async function takeHolds(tx: Database, taken: readonly NewHold[]): Promis
 /** Ends open holds, and counts amounts of them: each above zero is a movement at the end of its hold. */
 export async function endHolds(tx: Database, ends: readonly HoldEnd[]): Promise<void> {
   if (ends.length === 0) return;
-  const given = ends.map(({ hold: { id, contractId, featureId, amounts }, state, endedAt, counted, budgets }) => ({
-    id,
-    contractId,
-    featureId,
-    state,
-    endedAt,
-    counted,
-    amounts: amounts.map((amount) => ({
-      ...amount,
-      counted: counted?.[amount.id] ?? 0,
-      budgets: budgets?.[amount.id],
-    })),
-  }));
+  const given = ends.map(
+    ({ hold: { id, contractId, featureId, amounts, kept, counted: before }, state, endedAt, counted, budgets }) => ({
+      id,
+      contractId,
+      featureId,
+      state,
+      endedAt,
+      counted,
+      amounts: amounts.map((amount) => ({
+        ...amount,
+        counted: sum(counted?.[amount.id] ?? 0, kept === true ? -(before?.[amount.id] ?? 0) : 0),
+        budgets: budgets?.[amount.id],
+      })),
+    }),
+  );
   await tx.execute(sql`select faregate_change_holds(${JSON.stringify(given)}::text::json, null, null)`);
+}
+
+/** Writes what a report has changed of a hold, and the sums of its levels. */
+export async function reportHold(tx: Database, hold: HoldRow): Promise<void> {
+  const { id, contractId, amounts, counted, kept, until, budgets, state, endedAt } = hold;
+  await tx.update(holds).set({ amounts, counted, kept, until, budgets, state, endedAt }).where(eq(holds.id, id));
+  await sumHolds(tx, [contractId]);
 }
 
 /** Extends an open hold. `hold_due` of its levels stays, as a moment before which no hold ends. */
@@ -183,10 +194,15 @@ export async function applyDue<L extends Level>(
       await read();
       current = await renew(current, until);
     }
+    const isCounted = hold.onExpiry === "consume";
     const amounts = Object.fromEntries(hold.amounts.map(({ id, amount }) => [id, amount]));
-    const counted = hold.onExpiry === "consume" ? amounts : null;
+    const reported = hold.kept ? hold.counted : null;
+    const inAll = hold.amounts.map(({ id, amount }) => [id, sum(amount, reported?.[id] ?? 0)] as const);
+    const counted = isCounted ? Object.fromEntries(inAll) : reported;
     const budgets =
-      hold.budgets === null ? undefined : await entry.moveBudgets(hold, counted ?? {}, { until, levels: current });
+      hold.budgets === null
+        ? undefined
+        : await entry.moveBudgets(hold, isCounted ? amounts : {}, { until, levels: current });
     pending.push({ hold, state: "expired", endedAt: until, counted, budgets });
   }
   await end();
@@ -269,14 +285,21 @@ export async function renameInHolds(
     .from(holds)
     .where(and(isAnyOf(holds.contractId, contractIds), eq(holds.state, "open")));
   const renamed = (text: string) => `${input.to}${text.slice(input.from.length)}`;
-  for (const { id, featureId, amounts } of rows) {
+  for (const { id, featureId, amounts, counted } of rows) {
     if (!amounts.some(({ serviceId }) => serviceId === input.serviceId)) continue;
     const after = amounts.map((held): HeldAmount =>
       held.serviceId === input.serviceId ? { ...held, id: `${input.to}-${held.limitName}` } : held,
     );
+    const ids = new Map(amounts.map((held, i) => [held.id, after[i]?.id ?? held.id]));
+    const countedAfter =
+      counted && Object.fromEntries(Object.entries(counted).map(([is, n]) => [ids.get(is) ?? is, n]));
     await tx
       .update(holds)
-      .set({ featureId: featureId.startsWith(`${input.from}-`) ? renamed(featureId) : featureId, amounts: after })
+      .set({
+        featureId: featureId.startsWith(`${input.from}-`) ? renamed(featureId) : featureId,
+        amounts: after,
+        counted: countedAfter,
+      })
       .where(eq(holds.id, id));
   }
 }
@@ -298,7 +321,7 @@ type FoundRow = Omit<HoldRow, "createdAt" | "until" | "endedAt"> &
 export async function findHolds(client: ISql, ids: readonly string[]): Promise<FoundHold[]> {
   const rows = await client<FoundRow[]>`
     select h.id, h.contract_id as "contractId", h.kind, h.feature_id as "featureId", h.amounts, h.on_expiry as "onExpiry",
-      h.state, h.counted, h.spender, h.budgets, (extract(epoch from h.created_at) * 1000)::float8 as "createdMs",
+      h.state, h.counted, h.kept, h.spender, h.budgets, (extract(epoch from h.created_at) * 1000)::float8 as "createdMs",
       (extract(epoch from h.until) * 1000)::float8 as "untilMs",
       (extract(epoch from h.ended_at) * 1000)::float8 as "endedMs",
       c.organization_id as "organizationId", c.user_id as "userId"

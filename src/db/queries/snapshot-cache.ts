@@ -229,6 +229,7 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
         amounts,
         onExpiry,
         state: "open",
+        kept: false,
         createdAt,
         until,
         endedAt: null,

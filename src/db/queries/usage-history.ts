@@ -204,6 +204,8 @@ export interface MovementRow {
   amount: number;
   featureId: string | null;
   operation: string;
+  /** Only where the caller estimated the amount. */
+  estimated?: true;
 }
 
 /** SQL list: the levels that the contract has movements of in the range, found by one index lookup per partition each. */
@@ -239,6 +241,7 @@ export async function readMovements(
     amount: string;
     feature_id: string | null;
     operation_id: string;
+    estimated: boolean | null;
   }
   const rows = await db.execute<Row>(sql`
     ${movedLevels(contractId, filter)}
@@ -247,7 +250,8 @@ export async function readMovements(
     join services s on s.id = m.service_id
     cross join lateral (
       select l.id, ${milliseconds(USED_AT)} as used, ${milliseconds(sql.raw("l.created_at"))} as recorded, l.limit_name,
-        l.kind, coalesce(l.late_amount, l.delta) as amount, l.feature_id, l.operation_id
+        l.kind, coalesce(l.late_amount, l.delta) as amount, l.feature_id, l.operation_id,
+        l.estimated
       from usage_ledger l
       where l.contract_id = ${contractId} and l.service_id = m.service_id and l.limit_name = m.limit_name
         and l.id < ${before ?? Number.MAX_SAFE_INTEGER}::bigint and ${inPartitions(filter)}
@@ -266,6 +270,7 @@ export async function readMovements(
     amount: Number(row.amount),
     featureId: row.feature_id,
     operation: row.operation_id,
+    ...(row.estimated === true ? { estimated: true } : {}),
   }));
 }
 

@@ -128,6 +128,8 @@ export interface LedgerEntry {
   featureId?: string | undefined;
   /** Path of the spender. Default: none. */
   spender?: string | null | undefined;
+  /** True for an amount that the caller estimated. Default: it is exact. */
+  estimated?: true | undefined;
 }
 
 /**
@@ -177,10 +179,10 @@ export async function moveLevels<L extends Level>(
     ), written as (
       insert into usage_ledger
         (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, reset_at, created_at, spender,
-          budgets)
+          budgets, estimated)
       select ${contractId}, organization_id, service_id, limit_name, ${entry.kind}, ${entry.featureId ?? null},
         ${entry.operationId}, consumed - before, reset_at, ${entry.now.toISOString()}::timestamptz, ${entry.spender ?? null}::text,
-        budgets::json
+        budgets::json, ${entry.estimated ?? null}::boolean
       from changed
     )
     select service_id, limit_name, consumed from changed

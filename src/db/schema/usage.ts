@@ -102,8 +102,10 @@ export const holds = pgTable(
     createdAt: moment("created_at").notNull(),
     until: moment("until").notNull(),
     endedAt: moment("ended_at"),
-    /** By limit id: what was counted at the end. Null if nothing was. */
+    /** By limit id: what was counted, in all. Null if nothing was. */
     counted: json("counted").$type<Record<string, number>>(),
+    /** Usage was reported of it while it was open: `counted` is the total so far, and `amounts` are what is left. */
+    kept: boolean("kept").notNull().default(false),
     /** Of a lease, whose `amounts` are what is left of it. Null for a hold. */
     lease: json("lease").$type<LeaseFacts>(),
     /** Path of the spender. Null without one. */
@@ -190,6 +192,8 @@ export const usageLedger = pgTable(
     spender: text("spender"),
     /** Balances of budgets that it moved. Null without any. */
     budgets: json("budgets").$type<BudgetMovement[]>(),
+    /** The caller estimated the amount. Null: it is exact. */
+    estimated: boolean("estimated"),
   },
   (t) => [
     // No foreign key on the contract: it would repeat a lookup per row although every writer holds the contract's row lock.

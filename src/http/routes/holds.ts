@@ -3,9 +3,11 @@ import { durationIn } from "../../core/holds.ts";
 import type { Context } from "../../operations/context.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as holds from "../../operations/evaluation/holds.ts";
+import { keepHold } from "../../operations/evaluation/kept-holds.ts";
 import type { SettlementAnswer } from "../../operations/evaluation/request.ts";
 import { splitUnits } from "../../operations/evaluation/units.ts";
 import { expectedConsumption } from "../../wire/features.ts";
+import { holdReport } from "../../wire/holds.ts";
 import { bodyOf } from "../body.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { answerOnce } from "../idempotency.ts";
@@ -33,9 +35,24 @@ const idOf = (c: AppContext) => c.req.param("holdId") ?? "";
 export const holdRoutes = new Hono<AppEnv>()
   .post("/:holdId", (c) => {
     const id = idOf(c);
+    const estimated = queryParameter(c, "estimated") === "true";
     const durationMs = durationOf(c, "extend");
+    if (queryParameter(c, "keep") === "true") {
+      if (durationMs !== undefined) throw new Failure("invalid", "INVALID DATA: extend cannot be combined with keep");
+      const { spent, amounts, for: text } = bodyOf(c, holdReport, "unknownFieldsLast");
+      const report = {
+        spent: splitUnits(spent),
+        left: amounts ? splitUnits(amounts) : undefined,
+        durationMs: text ? durationIn(text) : undefined,
+      };
+      return answerOnce(c, async (ctx) => ({
+        status: 200,
+        value: await keepHold(ctx, { id, ...report, estimated, blocks: countsBlocks(c) }),
+      }));
+    }
     if (durationMs === undefined) {
-      return settle(c, { id, ...splitUnits(bodyOf(c, expectedConsumption)), blocks: countsBlocks(c) });
+      const asked = splitUnits(bodyOf(c, expectedConsumption));
+      return settle(c, { id, ...asked, estimated, blocks: countsBlocks(c) });
     }
     const body = c.get("body");
     if (Array.isArray(body) || Object.keys(Object(body)).length > 0) {

@@ -17,14 +17,14 @@ import { amountsOf, costsOf, ratesAt } from "./units.ts";
  * @throws Failure notFound; conflict if the hold has ended; unprocessable for a missing or an unknown limit.
  */
 export async function settleHold(ctx: Context, asked: Settlement): Promise<SettlementAnswer> {
-  const { id, units, blocks } = asked;
+  const { id, units, blocks, estimated } = asked;
   if (units === undefined) return settle(ctx, asked);
   const { hold } = await requireHold(ctx, id);
   const then = await ratesAt(ctx, hold.contractId, hold.createdAt);
   const ratesOf = then ?? (() => undefined);
   const amounts = { ...asked.amounts, ...amountsOf(units, ratesOf) };
   const unitCosts = hold.budgets === null ? undefined : costsOf(units, ratesOf);
-  return { ...(await settle(ctx, { id, amounts, blocks, unitCosts })), amounts };
+  return { ...(await settle(ctx, { id, amounts, blocks, unitCosts, estimated })), amounts };
 }
 
 /** Amounts to settle a hold with. Units count at the rates with which it was taken. */
@@ -35,20 +35,22 @@ interface Settlement {
   blocks: boolean;
   /** Cost of each unit. */
   unitCosts?: UnitCosts | undefined;
+  /** True for amounts that the caller estimated. */
+  estimated: boolean;
 }
 
-async function settle(
-  ctx: Context,
-  { id, amounts, blocks, unitCosts }: Omit<Settlement, "units">,
-): Promise<SettlementAnswer> {
-  const kept = keptHold(ctx, id, amounts);
+async function settle(ctx: Context, { id, ...asked }: Omit<Settlement, "units">): Promise<SettlementAnswer> {
+  const { amounts, estimated } = asked;
+  const kept = estimated ? undefined : keptHold(ctx, id, amounts);
   if (kept !== undefined) {
-    const answer = await ctx.resources.consume({ ...kept, amounts, blocks, unitCosts });
+    const answer = await ctx.resources.consume({ ...kept, ...asked });
     // A refusal writes nothing, so the hold may have ended meanwhile.
     if (answer.eval) return answer;
   }
-  const request = { ...(await requireOpenHold(ctx, id, amounts)), amounts, blocks, unitCosts };
-  return isInTransaction(ctx) ? settleSerially(ctx, request) : ctx.resources.consume(request);
+  const request = { ...(await requireOpenHold(ctx, id, amounts)), ...asked };
+  // Reports of a hold are current under the contract's lock only.
+  const isAlone = isInTransaction(ctx) || estimated || request.hold.kept;
+  return isAlone ? settleSerially(ctx, request) : ctx.resources.consume(request);
 }
 
 async function requireOpenHold(
@@ -106,10 +108,13 @@ export async function releaseHold(ctx: Context, id: string): Promise<void> {
       const budgets = await loadBudgets(ctx, opened, [], hold.budgets ?? []);
       const writes = noBudgetWrites();
       moveHeld({ ...opened, budgets }, opened, settledBudgets({ budgets }, hold, {}), writes);
-      await endHolds(ctx.db, [{ hold, state: "released", endedAt: at, counted: null }]);
+      await endHolds(ctx.db, [{ hold, state: "released", endedAt: at, counted: hold.counted }]);
       await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
     },
-    (hold) => (hold.counted === null ? { answer: undefined } : undefined),
+    ({ state, onExpiry }) => {
+      const isGivenBack = state === "released" || (state === "expired" && onExpiry === "release");
+      return isGivenBack ? { answer: undefined } : undefined;
+    },
   );
 }
 

@@ -56,6 +56,8 @@ export interface SettlementRequest {
   blocks?: boolean | undefined;
   /** Cost of each unit of the amounts, by limit id, where the call names units. */
   unitCosts?: UnitCosts | undefined;
+  /** True for amounts that the caller estimated. */
+  estimated?: boolean | undefined;
 }
 
 /** Costs of units by limit id. */

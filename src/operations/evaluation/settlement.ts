@@ -33,8 +33,14 @@ export function viewHold(
     createdAt: hold.createdAt.toISOString(),
     until,
     endedAt: isOver ? until : (end.endedAt?.toISOString() ?? null),
-    counted: isOver && hold.onExpiry === "consume" ? amounts : end.counted,
+    counted: isOver && hold.onExpiry === "consume" ? withReported(hold, amounts) : end.counted,
   };
+}
+
+/** Returns what an expiry counts, with what was reported of the hold before. */
+function withReported({ kept, counted }: HoldRow, amounts: Record<string, number>): Record<string, number> {
+  if (!kept || counted === null) return amounts;
+  return Object.fromEntries(Object.entries(amounts).map(([id, left]) => [id, sum(left, counted[id] ?? 0)]));
 }
 
 /** Returns the failure of a settlement whose amounts are not those of exactly the hold's limits. */

@@ -9,7 +9,7 @@ import { memberNotFound } from "../contract-address.ts";
 import type { Prepared } from "./prepare.ts";
 
 /**
- * Adds the budgets that spenders move to a prepared contract, and the members that they name and a contract with members lacks.
+ * Adds the budgets of spenders to a prepared contract, and those who are no members of it.
  * `held`: balances of holds, which it loads too. Source: contract budgets §1.
  */
 export function withSpenders(

@@ -260,7 +260,7 @@ function takeNext(
 /** Decides one settlement, and takes its hold off the balances that the next request sees. */
 function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Writes, now: Date): Answer {
   const { hold } = request;
-  if (writes.ends.some((end) => end.hold.id === hold.id)) return "needsOwnTransaction";
+  if (hold.kept || writes.ends.some((end) => end.hold.id === hold.id)) return "needsOwnTransaction";
   const { contract, evaluation, usage, held } = prepared;
   const levels = contract.levels.map((level) => writes.levels.get(level) ?? level);
   // The hold was read before the contract, which may have lost a level or renamed a service since.

@@ -2,9 +2,7 @@ import { sum } from "../../../core/exact.ts";
 import { OPEN_HOLDS_PER_CONTRACT } from "../../../core/holds.ts";
 import { changeBudgetBalances } from "../../../db/queries/budgets.ts";
 import { countOpenHolds, endHolds, takeHolds } from "../../../db/queries/holds.ts";
-import { recordEvents } from "../../../db/queries/outbox.ts";
 import { moveLevels } from "../../../db/queries/usage.ts";
-import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import {
@@ -21,7 +19,7 @@ import {
 } from "../budgets.ts";
 import { balanceChanges, decide, explained, involvedLevels, mapValues, priced, withCost } from "../decision.ts";
 import { evaluationWithoutBlocks } from "../../evaluations.ts";
-import { type UsageEvents, usageEvents } from "../../usage-events.ts";
+import { usageEvents } from "../../usage-events.ts";
 import { withSpenders } from "../spenders.ts";
 import { withOpenHold } from "../open-hold.ts";
 import { evaluatedOrganization, type Prepared, withLockedContract } from "../prepare.ts";
@@ -33,6 +31,8 @@ import type {
   SettlementRequest,
 } from "../request.ts";
 import { decideSettlement, wrongAmounts } from "../settlement.ts";
+import { countOpened } from "../kept-holds.ts";
+import { recordUsage } from "./record.ts";
 import { holdTaken, isTake, newHold, type TakeRequest } from "./take.ts";
 
 /**
@@ -83,19 +83,6 @@ export async function consumeSerially(ctx: Context, asked: EvaluationRequest): P
   });
 }
 
-/** Remembers raised thresholds, and records the events. Must be the transaction's last statement. */
-export async function recordUsage(
-  ctx: Context,
-  organizationId: string,
-  { events, raised }: UsageEvents,
-): Promise<void> {
-  await rememberRaised(ctx.db, raised);
-  await recordEvents(
-    ctx.db,
-    events.map((event) => ({ organizationId, event })),
-  );
-}
-
 async function takeSerially(
   ctx: Context,
   prepared: Prepared,
@@ -120,9 +107,20 @@ async function takeSerially(
 /** Settles a hold in its own transaction, or in the caller's. Blocks on the contract's lock. */
 export async function settleSerially(
   ctx: Context,
-  { hold: { id }, amounts, blocks, unitCosts }: Pick<SettlementRequest, "hold" | "amounts" | "blocks" | "unitCosts">,
+  {
+    hold: { id },
+    amounts,
+    blocks = true,
+    unitCosts,
+    estimated = false,
+  }: Pick<SettlementRequest, "hold" | "amounts" | "blocks" | "unitCosts" | "estimated">,
 ): Promise<SettlementAnswer> {
-  return withOpenHold(ctx, id, async (ctx, { hold, userId, organizationId, contract, evaluation, at }) => {
+  return withOpenHold(ctx, id, async (ctx, opened) => {
+    const { hold, userId, organizationId, contract, evaluation, at } = opened;
+    if (hold.kept || estimated) {
+      const total = { id, spent: amounts, left: undefined, durationMs: undefined, estimated, blocks, unitCosts };
+      return countOpened(ctx, opened, { ...total, isEnd: true });
+    }
     const wrong = wrongAmounts(hold, amounts);
     if (wrong !== undefined) throw wrong;
     const { levels, services } = contract;

@@ -19,7 +19,7 @@ import {
   moveHeld,
   noBudgetWrites,
 } from "../budgets.ts";
-import { recordUsage } from "../consumption/serial.ts";
+import { recordUsage } from "../consumption/record.ts";
 import { remainingOf } from "../decision.ts";
 import { evaluatedOrganization, isOver, type LockedHolder, usageOf, withLockedHolder } from "../prepare.ts";
 import type { LeaseAnswer } from "../request.ts";
