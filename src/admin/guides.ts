@@ -24,6 +24,7 @@ const SOURCES: Readonly<Record<string, () => Promise<{ default: string }>>> = {
   agents: () => import("../docs/agents.md?raw"),
   guarantees: () => import("../docs/guarantees.md?raw"),
   "migrate-from-space": () => import("../docs/migrate-from-space.md?raw"),
+  "sign-in": () => import("../docs/sign-in.md?raw"),
   operate: () => import("../docs/operate.md?raw"),
   runtimes: () => import("../docs/runtimes.md?raw"),
   scale: () => import("../docs/scale.md?raw"),
