@@ -2,14 +2,13 @@ import { sum, total } from "../core/exact.ts";
 import { creditTermsOf, type Rollover } from "../core/pricing/credits.ts";
 import type { Evaluation } from "../core/pricing/evaluate.ts";
 import {
-  carriedOver,
-  closePeriod,
-  drawnFrom,
-  endBlocks,
-  inDrawingOrder,
-  isOpen,
-  type StoredBlockState,
-} from "../core/pricing/blocks.ts";
+  closeBlockPeriod,
+  type PeriodClosing,
+  type PeriodEnd,
+  type ResettingLevel,
+  restOf,
+} from "../core/pricing/block-periods.ts";
+import { drawnFrom, endBlocks, inDrawingOrder, isOpen, type StoredBlockState } from "../core/pricing/blocks.ts";
 import {
   type BlockDraw,
   changeBlocks,
@@ -28,7 +27,7 @@ import {
   type SeenLevel,
 } from "../db/queries/contract-snapshots.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
-import { boundaryAfter, sameLevel } from "../db/queries/usage.ts";
+import { sameLevel } from "../db/queries/usage.ts";
 import { type Context, newId } from "./context.ts";
 import { blocksOf, evaluationIfAny, grantedLimit } from "./evaluations.ts";
 
@@ -46,24 +45,12 @@ export const isBlockDue = (
   now: Date,
 ): boolean => drawn === null && (left === 0 || (expiresAt !== null && expiresAt <= now));
 
-/** End of a running period. */
-export interface PeriodEnd {
-  /** Last moment of the period. */
-  at: Date;
-  /** First moment of the next one. */
-  startsAt: Date;
-  /** The next reset is the first boundary after this moment. */
-  after: Date;
-  /** True if later resets are passed at once: nothing is carried over, and what was carried before ends. */
-  isLast?: boolean;
-}
-
-/** First moment after that many resets of a level; null if it never resets. */
-function endOfReset(level: Level, after: Date, resets: number): Date | null {
-  let boundary: Date | undefined = after;
-  for (let i = 0; i < resets && boundary !== undefined; i += 1) boundary = boundaryAfter(level, boundary);
-  return boundary === undefined ? null : new Date(boundary.getTime() + 1);
-}
+/** Returns the calendar of a level's resets. */
+const resettingLevel = ({ consumed, anchor, periodValue, periodUnit }: Level): ResettingLevel => ({
+  consumed,
+  anchor,
+  period: periodValue === null || periodUnit === null ? null : { value: periodValue, unit: periodUnit },
+});
 
 /** Returns what the contracted version carries over of a limit; undefined for nothing. */
 export function rolloverOf(
@@ -167,32 +154,25 @@ export class BlockBook {
     const terms = await this.#rollover(level, at);
     if (those.length === 0 && terms === undefined) return false;
     const granted = await this.#granted(level, at);
-    const { drawn, spent } = closePeriod(granted, level.consumed, those, at);
-    for (const { block, amount } of drawn) {
-      this.#fix(block, amount, "period", startsAt);
-      this.#change(block.id, { left: sum(block.left, -amount) });
+    const closing = closeBlockPeriod(resettingLevel(level), those, { granted, terms }, end);
+    for (const draw of closing.drawn) {
+      this.#fix(draw.block, draw.amount, "period", startsAt);
+      this.#change(draw.block.id, { left: restOf(draw) });
     }
-    for (const { id } of spent) this.#close(id, { state: "spent", endedAt: startsAt, settledAt: startsAt });
-    for (const { id, drawn: fixed } of those) if (fixed !== null) this.#change(id, { settledAt: startsAt });
+    for (const { id } of closing.spent) this.#close(id, { state: "spent", endedAt: startsAt, settledAt: startsAt });
+    for (const { id } of closing.settled) this.#change(id, { settledAt: startsAt });
+    for (const { block, resetsLeft, expiresAt } of closing.kept) this.#change(block.id, { resetsLeft, expiresAt });
+    for (const { id } of closing.expired) this.#close(id, { state: "expired", endedAt: startsAt, settledAt: startsAt });
     this.#settle();
-    for (const { id, resetsLeft } of blocksOf(this.#blocks, level)) {
-      if (resetsLeft === null) continue;
-      if (resetsLeft > 1 && !end.isLast) {
-        this.#change(id, { resetsLeft: resetsLeft - 1, expiresAt: endOfReset(level, end.after, resetsLeft - 1) });
-      } else this.#close(id, { state: "expired", endedAt: startsAt, settledAt: startsAt });
-    }
-    this.#settle();
-    if (terms !== undefined && !end.isLast) this.#carryOver(level, granted, terms, end);
+    if (closing.carried !== undefined) this.#carryOver(level, closing.carried, startsAt);
     return terms !== undefined || blocksOf(this.#blocks, level).some(({ resetsLeft }) => resetsLeft !== null);
   }
 
-  #carryOver(level: Level, granted: unknown, { max, periods }: Rollover, { startsAt, after }: PeriodEnd): void {
+  #carryOver(level: Level, carried: NonNullable<PeriodClosing<CountingBlock>["carried"]>, startsAt: Date): void {
     const { serviceId, limitName } = level;
-    const open = blocksOf(this.#blocks, level).filter(({ origin }) => origin === "rollover");
-    const amount = carriedOver(granted, level.consumed, total(open.map(({ left }) => left)), max);
-    if (amount <= 0) return;
     const { organizationId, userId } = this.#name;
     const { contractId, services } = this.#contract;
+    const { amount, resetsLeft, expiresAt } = carried;
     const block: CountingBlock = {
       id: newId(startsAt),
       contractId,
@@ -205,8 +185,8 @@ export class BlockBook {
       left: amount,
       pendingDraw: 0,
       from: startsAt,
-      expiresAt: endOfReset(level, after, periods),
-      resetsLeft: periods,
+      expiresAt,
+      resetsLeft,
       reason: "Carried over",
       key: null,
       request: null,

@@ -1,3 +1,4 @@
+import { MAX_RESETS } from "../core/pricing/block-periods.ts";
 import { creditTermsOf } from "../core/pricing/credits.ts";
 import type { SQL } from "drizzle-orm";
 import {
@@ -148,9 +149,6 @@ function endedBudgets(ctx: Context, contract: ContractSnapshot, name: EndUserNam
   };
   return { move, write };
 }
-
-/** Resets that are gone through one by one. Those after them are passed at once. */
-const MAX_RESETS = 1000;
 
 /** Goes through the ends of a level's periods before `until`, one by one. Nothing is consumed after the first. */
 async function closePeriods(book: BlockBook, level: SeenLevel, until: Date): Promise<void> {

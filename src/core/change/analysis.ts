@@ -1,5 +1,5 @@
 import { parseJsonSteps, stringifySteps } from "../json-steps.ts";
-import { compileSteps } from "../pricing/compile.ts";
+import { type CompiledPricing, compileSteps } from "../pricing/compile.ts";
 import type { Pricing } from "../pricing/model.ts";
 import type { Override } from "../pricing/overrides.ts";
 import { refuseWrongCredits } from "../pricing/parse/credit-problems.ts";
@@ -17,6 +17,9 @@ import { sideSteps, withOverridesOf } from "./entitlements.ts";
 import type { Side } from "./entitlements.ts";
 import { compareConfiguration } from "./impact/configuration.ts";
 import type { Renames } from "./renames.ts";
+import type { ContractRecord, Placement } from "./replay/record.ts";
+import { replaySteps } from "./replay/replay.ts";
+import type { ReplayPart } from "./replay/tally.ts";
 import { reviewSteps } from "./review.ts";
 import type { Review } from "./review.ts";
 import type { IsOver, Steps } from "../steps.ts";
@@ -101,13 +104,30 @@ export interface ReadUpload {
   readonly review?: Review;
 }
 
-export type AnalysisTask = DiffTask | ConfigurationsTask | UploadTask;
+/** Requests a replay of some contracts. */
+export interface ReplayTask {
+  readonly kind: "replay";
+  readonly serviceId: string;
+  readonly target: HashedModel;
+  /** Pricings of other services of these contracts. */
+  readonly pricings: readonly HashedModel[];
+  readonly placements: readonly (readonly [string, Placement])[];
+  readonly from: number;
+  readonly to: number;
+  readonly top: number;
+  /** Texts of contract records. */
+  readonly records: readonly string[];
+}
+
+export type AnalysisTask = DiffTask | ConfigurationsTask | UploadTask | ReplayTask;
 
 export type AnalysisResult<Task extends AnalysisTask> = Task extends DiffTask
   ? { readonly text: string; readonly complete: boolean }
   : Task extends ConfigurationsTask
     ? readonly AssessedConfiguration[]
-    : ReadUpload;
+    : Task extends ReplayTask
+      ? ReplayPart
+      : ReadUpload;
 
 /** Maximum number of cached sides, keyed by hash and service name. One change reads the same two sides many times. */
 const MAX_SIDES = 4;
@@ -178,6 +198,34 @@ function* readUpload(task: UploadTask, within: Within): Steps<ReadUpload> {
   return { parsed, review };
 }
 
+/** Maximum cached pricings of replays, by hash. */
+const MAX_COMPILED = 16;
+const compiledByHash = new Map<string, CompiledPricing>();
+
+function* compiledOf({ hash, text }: HashedModel): Steps<CompiledPricing> {
+  const known = compiledByHash.get(hash);
+  if (known !== undefined) return known;
+  const compiled = yield* compileSteps((yield* parseJsonSteps(text)) as Pricing);
+  for (const oldest of compiledByHash.keys()) {
+    if (compiledByHash.size < MAX_COMPILED) break;
+    compiledByHash.delete(oldest);
+  }
+  compiledByHash.set(hash, compiled);
+  return compiled;
+}
+
+function* recordsIn(texts: readonly string[]): Generator<ContractRecord> {
+  for (const text of texts) yield JSON.parse(text) as ContractRecord;
+}
+
+function* replay(task: ReplayTask): Steps<ReplayPart> {
+  const pricings = new Map<string, CompiledPricing>();
+  for (const model of task.pricings) pricings.set(model.hash, yield* compiledOf(model));
+  const target = yield* compiledOf(task.target);
+  const placements = new Map(task.placements);
+  return yield* replaySteps({ ...task, target, pricings, placements, records: recordsIn(task.records) });
+}
+
 /** Starts a clock that reports when the given milliseconds have passed. It starts at its first call. */
 export type Within = (milliseconds: number) => IsOver;
 
@@ -196,7 +244,9 @@ export function analyse<Task extends AnalysisTask>(task: Task, within: Within): 
       ? diff(task, within)
       : task.kind === "configurations"
         ? assessAll(task, within)
-        : readUpload(task, within);
+        : task.kind === "replay"
+          ? replay(task)
+          : readUpload(task, within);
   // Each kind has its own result type, which TypeScript cannot narrow across the conditional above.
   return steps as Steps<AnalysisResult<Task>>;
 }
@@ -205,5 +255,6 @@ export function analyse<Task extends AnalysisTask>(task: Task, within: Within): 
 export function sizeOf(task: AnalysisTask): number {
   if (task.kind === "diff") return task.before.length + task.after.length;
   if (task.kind === "configurations") return task.before.text.length + (task.after?.text.length ?? 0);
+  if (task.kind === "replay") return task.records.reduce((sum, { length }) => sum + length, task.target.text.length);
   return task.text.length + (task.expectations?.length ?? 0);
 }

@@ -1,13 +1,7 @@
 import { sum } from "../../core/exact.ts";
 import type { OffReason } from "../../core/ofrep.ts";
-import {
-  checkExpectedConsumption,
-  type Evaluation,
-  evaluateBoolean,
-  evaluateFeature,
-  type FeatureResult,
-  involvedLimits,
-} from "../../core/pricing/evaluate.ts";
+import { decideConsumption, offReasonOf } from "../../core/pricing/decide.ts";
+import { type Evaluation, evaluateBoolean, type FeatureResult, involvedLimits } from "../../core/pricing/evaluate.ts";
 import { limitValue } from "../../core/pricing/evaluation.ts";
 import { isBound } from "../../core/pricing/model.ts";
 import { holdsAt } from "../../core/pricing/overrides.ts";
@@ -77,21 +71,9 @@ export function decideByLimits(
   prepared: Pick<Prepared, "evaluation" | "withoutBlocks" | "usage">,
   request: EvaluationRequest,
 ): { result: FeatureResult; counts: boolean } {
-  const { featureId, expected, mode, strict, hold } = request;
-  const { usage } = prepared;
+  const { expected, strict, hold } = request;
   const evaluation = evaluationFor(prepared, request);
-  const result = evaluateFeature(evaluation, featureId, usage, mode);
-  if (result.error !== null || Object.keys(expected).length === 0) return { result, counts: false };
-  const incomplete = checkExpectedConsumption(evaluation, featureId, expected, mode);
-  if (incomplete !== undefined) return { result: incomplete, counts: false };
-  if (result.used === null) return { result, counts: false };
-  const used = mapValues(result.used, (id, consumed) => sum(consumed, expected[id] ?? 0));
-  const fits = Object.entries(used).every(([id, balance]) => {
-    const limit = result.limit?.[id];
-    return !isBound(limit) || balance <= limit || (expected[id] ?? 0) === 0;
-  });
-  const granted = result.eval && (fits || (!strict && hold === undefined));
-  return { result: { ...result, eval: granted, used }, counts: granted };
+  return decideConsumption(evaluation, prepared.usage, { ...request, expected, strict: strict || hold !== undefined });
 }
 
 /** Returns the usage levels that the feature's expression reads, with their identifiers in it. */
@@ -237,17 +219,13 @@ export function mapValues<T>(map: Record<string, T>, change: (key: string, value
   return result;
 }
 
-/** Determines why a feature is off, by a second evaluation with all balances at zero. */
-export function offReason(
+/** Determines why a feature is off; see {@link offReasonOf}. */
+export const offReason = (
   { evaluation, usage }: Prepared,
   featureId: string,
   { used }: FeatureResult,
   mode: Mode,
-): OffReason {
-  if (used === null) return "NOT_GRANTED";
-  const unused = new Map(Array.from(usage.keys(), (id) => [id, 0]));
-  return evaluateBoolean(evaluation, featureId, unused, mode) ? "LIMIT_REACHED" : "NOT_GRANTED";
-}
+): OffReason => offReasonOf(evaluation, usage, featureId, { mode, used });
 
 /**
  * Guesses why a feature is off from the answer alone. An exhausted limit that ever granted something is the reason,
