@@ -196,11 +196,19 @@ function parseBody(contentType: string, text: string, maxDepth: number, maxValue
  * @throws Failure unprocessable for a missing field, or one that is no JSON.
  */
 export function useJsonField(c: AppContext, name: string, field: FormField | undefined): void {
+  c.set("body", jsonField(c, name, field));
+}
+
+/**
+ * Reads the JSON text in a field of a form.
+ * @throws Failure unprocessable for a missing field, or one that is no JSON.
+ */
+export function jsonField(c: AppContext, name: string, field: FormField | undefined): unknown {
   const text = field?.text ?? field?.files[0];
   if (text === undefined) throw new Failure("unprocessable", `The ${name} field is required`);
   const parsed = parseJson(text, c.get("server").settings.maxBodyDepth ?? MAX_DEPTH);
   if ("cause" in parsed) throw new Failure("unprocessable", `The ${name} field must be JSON`, parsed);
-  c.set("body", parsed.value);
+  return parsed.value;
 }
 
 async function parseArriving(

@@ -128,7 +128,7 @@ function answerOf(operation: Operation, status: string, answer: DocumentedAnswer
 }
 
 /** Documents a form with the JSON body as text in one field, and drafts beside it. */
-function draftsForm(field: string, example: unknown): Json {
+function draftsForm(field: string, { example, maxDrafts = 20 }: DocumentedBody): Json {
   return {
     schema: {
       type: "object",
@@ -136,7 +136,7 @@ function draftsForm(field: string, example: unknown): Json {
         [field]: { type: "string", description: "The JSON body as text" },
         pricing: {
           type: "array",
-          maxItems: 20,
+          maxItems: maxDrafts,
           items: { type: "string", format: "binary", description: "A Pricing2Yaml file" },
         },
       },
@@ -153,7 +153,7 @@ function bodyOf(body: DocumentedBody | "pricing" | "upload", schemas: Schemas): 
     required: body.required ?? true,
     content: {
       "application/json": { schema, example: body.example },
-      ...(body.asField === undefined ? {} : { "multipart/form-data": draftsForm(body.asField, body.example) }),
+      ...(body.asField === undefined ? {} : { "multipart/form-data": draftsForm(body.asField, body) }),
     },
   };
 }

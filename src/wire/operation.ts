@@ -38,6 +38,8 @@ export interface DocumentedBody {
   required?: boolean;
   /** Also accepted as a form: the body as JSON text in the field with this name, and pricing files as drafts. */
   asField?: string;
+  /** Maximum drafts of a form. Default: 20. */
+  maxDrafts?: number;
 }
 
 /** Makes an operation a tool of agents, with its id as the name. */

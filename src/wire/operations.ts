@@ -19,6 +19,7 @@ import type { Operation } from "./operation.ts";
 import { overrideOperations } from "./overrides.ts";
 import { organizationOperations } from "./organizations.ts";
 import { recoveryOperations } from "./recovery.ts";
+import { replayOperations } from "./replay.ts";
 import { scheduledOperations, serviceScheduledOperations } from "./scheduled.ts";
 import { sessionOperations } from "./sessions.ts";
 import { signOnOperations } from "./sign-on.ts";
@@ -84,6 +85,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...publicOfferOperations,
   ...changeOperations,
   ...changeOperations.map(insideOrganization),
+  ...replayOperations,
+  ...replayOperations.map(insideOrganization),
   ...gateOperations,
   ...eventOperations,
   ...usageAlertOperations,

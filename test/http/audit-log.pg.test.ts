@@ -50,6 +50,7 @@ const ELSEWHERE = [
   ...["", "/organizations/:organizationId"].flatMap((below) => [
     `POST ${below}/services/:serviceName/diff`,
     `POST ${below}/services/:serviceName/impact`,
+    `POST ${below}/services/:serviceName/replay`,
     `POST ${below}/services/lint`,
   ]),
 ];

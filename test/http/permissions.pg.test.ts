@@ -98,6 +98,7 @@ DELETE /organizations/{org}/services/{serviceName}/pricings/{version} K y y y L 
 GET /organizations/{org}/services/{serviceName}/diff              K y y y y y M U U U
 POST /organizations/{org}/services/{serviceName}/diff             K y y y y L M U U U
 POST /organizations/{org}/services/{serviceName}/impact           K y y y y L M U U U
+POST /organizations/{org}/services/{serviceName}/replay           K y y y y L M U U U
 POST /organizations/{org}/services/{serviceName}/novations        K y y y y L M U U U
 GET /organizations/{org}/services/{serviceName}/decisions         K y y y y y M U U U
 GET /organizations/{org}/gate                                     K y y y y y M U U U
@@ -162,6 +163,7 @@ DELETE /services/{serviceName}/pricings/{version}                 K R R R R R R 
 GET /services/{serviceName}/diff                                  K R R R R R R y y y
 POST /services/{serviceName}/diff                                 K R R R R R R y y S
 POST /services/{serviceName}/impact                               K R R R R R R y y S
+POST /services/{serviceName}/replay                               K R R R R R R y y S
 POST /services/{serviceName}/novations                            K R R R R R R y y S
 GET /services/{serviceName}/decisions                             K R R R R R R y y S
 GET /contracts                                                    K y R R R R R y y S

@@ -314,6 +314,7 @@ const SAMPLES: Record<string, Build> = {
   "PUT /organizations/{organizationId}/gate": () => ({ body: { rules: [] } }),
   "PUT /organizations/{organizationId}/usage-alerts": () => ({ body: { thresholds: [50] } }),
   "POST /services/{serviceName}/impact": () => ({ body: { action: "disable" } }),
+  "POST /services/{serviceName}/replay": ({ pricingVersion }) => ({ body: { pricingVersion } }),
   "PUT /services/{serviceName}/pricings/{pricingVersion}/expectations": () => ({ body: EXPECTATIONS }),
   "PUT /services/{serviceName}/pricings/{pricingVersion}": () => ({ query: "?availability=active", body: {} }),
   "POST /contracts": (target) => ({

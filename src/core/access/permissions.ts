@@ -90,6 +90,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/services/*/pricings/*/expectations", ["PUT"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/diff", ["POST"], USER_KEYS, []),
   { pattern: "/organizations/*/services/*/impact", methods: ["POST"], access: USER_KEYS, members: WRITERS },
+  { pattern: "/organizations/*/services/*/replay", methods: ["POST"], access: USER_KEYS, members: WRITERS },
   { pattern: "/organizations/*/services/*/novations", methods: ["POST"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/services/*/decisions", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/offer", [], USER_KEYS, []),
@@ -172,6 +173,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/services/*/diff", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/services/*/diff", methods: ["POST"], access: { users: [], keys: MANAGING } },
   { pattern: "/services/*/impact", methods: ["POST"], access: { users: [], keys: MANAGING } },
+  { pattern: "/services/*/replay", methods: ["POST"], access: { users: [], keys: MANAGING } },
   { pattern: "/services/*/novations", methods: ["POST"], access: { users: [], keys: MANAGING } },
   { pattern: "/services/*/decisions", methods: ["GET"], access: { users: [], keys: MANAGING } },
 

@@ -69,7 +69,13 @@ function argumentsOf(operation: AgentOperation): Record<string, z.ZodType> {
       : {}),
     ...(typeof body === "object" ? { [BODY]: body.required === false ? body.schema.optional() : body.schema } : {}),
     ...(typeof body === "object" && body.asField !== undefined
-      ? { [DRAFTS]: z.array(PRICING_TEXT).optional().describe("Texts of Pricing2Yaml files that count as versions") }
+      ? {
+          [DRAFTS]: z
+            .array(PRICING_TEXT)
+            .max(body.maxDrafts ?? 20)
+            .optional()
+            .describe("Texts of Pricing2Yaml files that count as versions"),
+        }
       : {}),
   };
 }

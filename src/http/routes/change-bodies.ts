@@ -10,7 +10,7 @@ import {
   maxPricingBytes,
   type PricingSource,
 } from "../../operations/catalog/pricing-source.ts";
-import { type FormField, MAX_BODY_BYTES, readMultipart, useJsonField } from "../body.ts";
+import { type FormField, MAX_BODY_BYTES, jsonField, readMultipart, useJsonField } from "../body.ts";
 import { context, fieldOf, type AppContext } from "../context.ts";
 import { queryParameter } from "../params.ts";
 
@@ -75,6 +75,34 @@ export async function draftsOf(c: AppContext): Promise<readonly PricingSource[] 
   const { files = [] } = parts.pricing ?? {};
   if (files.length > MAX_DRAFTS) throw new Failure("invalid", `INVALID DATA: At most ${MAX_DRAFTS} drafts`);
   return files.map((text) => ({ text }));
+}
+
+/** Fields of a replay's form besides the draft. Those that are no texts are JSON. */
+const REPLAY_FIELDS = ["pricingVersion", "from", "to", "groups", "renames", "keepPlans", "top"] as const;
+
+/**
+ * Reads the draft of a replay's multipart body. Its other fields become the body: together as JSON in the field `replay`, or one by
+ * one. Undefined without a draft, and for other content types.
+ */
+export async function replayedDraftOf(c: AppContext): Promise<PricingSource | undefined> {
+  const { maxBodyBytes: most = MAX_BODY_BYTES } = c.get("server").settings;
+  const limits = Object.fromEntries(["replay", ...REPLAY_FIELDS].map((name) => [name, most]));
+  const parts = await readMultipart(c, { ...limits, pricing: maxPricingBytes(context(c)) });
+  if (parts === undefined) return undefined;
+  const fields: Record<string, FormField | undefined> = parts;
+  if (fields["replay"] !== undefined) useJsonField(c, "replay", fields["replay"]);
+  else {
+    const body: Record<string, unknown> = {};
+    for (const name of REPLAY_FIELDS) {
+      const field = fields[name];
+      if (field?.text === undefined) continue;
+      const isText = name === "pricingVersion" || name === "from" || name === "to";
+      body[name] = isText ? field.text : jsonField(c, name, field);
+    }
+    c.set("body", body);
+  }
+  const [text] = fields["pricing"]?.files ?? [];
+  return text === undefined ? undefined : { text };
 }
 
 /** Reads an upload: the pricing, and the text of the optional field `expectations`. */

@@ -1,20 +1,22 @@
 import { Hono } from "hono";
+import { instantIn } from "../../core/instant.ts";
 import type { z } from "zod";
-import type { Progress, Watch } from "../../operations/policy/change-impact.ts";
 import type { ChangeAction } from "../../operations/policy/change-plan.ts";
-import { asFailure, Failure } from "../../operations/errors.ts";
+import { Failure } from "../../operations/errors.ts";
 import { listDecisions } from "../../operations/changes/gates.ts";
-import { type ImpactAnswer, openImpact } from "../../operations/changes/impact.ts";
+import { openImpact } from "../../operations/changes/impact.ts";
+import { openReplay } from "../../operations/changes/replay.ts";
 import { novateHolders } from "../../operations/contracts/mass-novation.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
-import { readDrafts } from "../../operations/catalog/version-files.ts";
+import { readDraft, readDrafts } from "../../operations/catalog/version-files.ts";
 import { change, massNovationBody } from "../../wire/changes.ts";
-import { UNEXPECTED } from "../errors.ts";
-import { type AppContext, type AppEnv, context, logRequest } from "../context.ts";
+import { replayBody } from "../../wire/replay.ts";
+import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { json, reply, replyJson } from "../reply.ts";
 import { cursorPage, organizationOf, queryParameter } from "../params.ts";
-import { draftsOf, overrideReasonOf, pricingOf, targetsOf } from "./change-bodies.ts";
+import { replyLines, wantsLines } from "../progress-lines.ts";
+import { draftsOf, groupsOf, overrideReasonOf, pricingOf, replayedDraftOf, targetsOf } from "./change-bodies.ts";
 
 function changeOf(body: z.infer<typeof change>): ChangeAction {
   const { action, pricingVersion, from } = body;
@@ -75,51 +77,6 @@ function required(c: AppContext, name: string): string {
 
 /** Maximum renames of one diff. */
 const MAX_RENAMES = 1_000;
-/** Longest time between two lines of a streamed answer. */
-const PROGRESS_MS = 500;
-
-/**
- * Streams the answer line by line: `{"progress": …}`, then `{"report": …}` or `{"error": …}`. Stops the work when the
- * client leaves.
- */
-function lines(c: AppContext, run: (watch: Watch) => Promise<ImpactAnswer>): ReadableStream<Uint8Array> {
-  const encoder = new TextEncoder();
-  const left = new AbortController();
-  let lastLine = performance.now();
-  let lastProgress: Progress | undefined;
-  return new ReadableStream<Uint8Array>({
-    start: (controller) => {
-      const write = (value: object) => {
-        if (!left.signal.aborted) controller.enqueue(encoder.encode(`${JSON.stringify(value)}\n`));
-        lastLine = performance.now();
-      };
-      const onProgress = (progress: Progress) => {
-        // Small configurations are assessed hundreds of times per second.
-        const isFrequent = progress.configurations !== undefined && performance.now() - lastLine < PROGRESS_MS;
-        lastProgress = progress;
-        if (!isFrequent) write({ progress });
-      };
-      // A slow step must not look like a lost connection.
-      const repeat = setInterval(() => {
-        if (lastProgress !== undefined && performance.now() - lastLine >= PROGRESS_MS)
-          write({ progress: lastProgress });
-      }, PROGRESS_MS);
-      void run({ signal: left.signal, onProgress })
-        .then((report) => write({ report }))
-        .catch((error: unknown) => {
-          const failure = asFailure(error);
-          if (failure === undefined) logRequest(c, "error", "unexpected error", error);
-          write({ error: failure?.message ?? UNEXPECTED });
-        })
-        .then(() => {
-          clearInterval(repeat);
-          if (!left.signal.aborted) controller.close();
-        });
-    },
-    cancel: () => left.abort(),
-  });
-}
-
 /** Changes of pricings: compare, predict, carry out. Mounted at /services and inside an organization. */
 export const changeRoutes = new Hono<AppEnv>()
   .get("/:serviceName/diff", async (c) => {
@@ -136,13 +93,26 @@ export const changeRoutes = new Hono<AppEnv>()
     const drafts = sources && (await readDrafts(context(c), addressed(c), sources));
     const wanted = { ...addressed(c), change: changeOf(bodyOf(c, change)), includesCertificates, drafts };
     const run = await openImpact(context(c), wanted);
-    if (/\bapplication\/x-ndjson\b/i.test(c.req.header("accept") ?? "")) {
-      return c.body(lines(c, run), 200, {
-        "Content-Type": "application/x-ndjson; charset=utf-8",
-        "Cache-Control": "no-store",
-        "X-Accel-Buffering": "no",
-      });
-    }
+    if (wantsLines(c)) return replyLines(c, run);
+    return json(c, await run({ signal: c.req.raw.signal }));
+  })
+  .post("/:serviceName/replay", async (c) => {
+    const source = await replayedDraftOf(c);
+    const body = bodyOf(c, replayBody);
+    const draft = source && (await readDraft(context(c), addressed(c), source));
+    const date = (text: string | undefined) => (text === undefined ? undefined : instantIn(text));
+    const { pricingVersion, from, to, groups, renames, keepPlans, top } = body;
+    const run = await openReplay(context(c), {
+      ...addressed(c),
+      pricingVersion,
+      draft,
+      from: date(from),
+      to: date(to),
+      targets: { groups: groupsOf(groups) ?? [], renames },
+      keepPlans,
+      top,
+    });
+    if (wantsLines(c)) return replyLines(c, run);
     return json(c, await run({ signal: c.req.raw.signal }));
   })
   .post("/:serviceName/novations", async (c) => {

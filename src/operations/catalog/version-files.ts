@@ -174,3 +174,19 @@ export async function readDrafts(
   }
   return drafts;
 }
+
+/**
+ * Reads a draft as an upload to a service. It may have the name of a version, which it then replaces in what asks about it. Stores
+ * nothing.
+ * @throws Failure as the upload would, except for what is already stored.
+ */
+export async function readDraft(ctx: Context, address: ServiceAddress, source: PricingSource): Promise<VersionRow> {
+  const { name } = await requireService(ctx, address);
+  const { pricing, keyRefusal } = await readNamed(ctx, { ...address, serviceName: name }, source);
+  if (keyRefusal !== undefined) throw keyRefusal;
+  const { version, createdAt } = pricing;
+  const draft = JSON.stringify(pricing);
+  const hash = await hashModelText(draft);
+  const id = newId(ctx.resources.now());
+  return { id, version, key: versionKey(version), state: "active", hash, declaredAt: new Date(createdAt), draft };
+}

@@ -51,6 +51,11 @@ export interface Analysis {
    * @throws Failure tooManyRequests when no slot is free.
    */
   call<T>(tenant: Tenant, work: (call: AnalysisCall) => Promise<T>, signal?: AbortSignal | undefined): Promise<T>;
+  /**
+   * Starts the only replay of an organization. Returns a function that ends it.
+   * @throws Failure tooManyRequests while another one runs.
+   */
+  startReplay(organizationId: string): () => void;
 }
 
 /** Error of work whose client has closed the connection. Nobody receives it. */
@@ -195,7 +200,19 @@ export function createAnalysis(options: { runInThread?: RunInThread | undefined;
       throw error;
     }
   };
+  const replaying = new Set<string>();
   return {
+    startReplay: (organizationId) => {
+      if (replaying.has(organizationId)) {
+        throw new Failure(
+          "tooManyRequests",
+          `A replay of this organization is running. Try again in ${RETRY_AFTER_SECONDS} seconds`,
+          { retryAfterSeconds: RETRY_AFTER_SECONDS },
+        );
+      }
+      replaying.add(organizationId);
+      return () => void replaying.delete(organizationId);
+    },
     call: async (tenant, work, signal) => {
       let freePlaces: (() => void) | undefined;
       const run = async <Task extends AnalysisTask>(task: Task): Promise<AnalysisResult<Task>> => {

@@ -34,6 +34,7 @@ export const tooManyRequests: ErrorKind = {
         "Too many requests with this API key. Please try again later",
         "Too many test events. Please try again later",
         "Too many analyses of {whose} at a time: at most {most}. Try again in {seconds} seconds",
+        "A replay of this organization is running. Try again in {seconds} seconds",
         "Too many event streams are open {where}. Please try again later",
       ],
     },

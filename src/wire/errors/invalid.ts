@@ -182,7 +182,13 @@ export const invalid: ErrorKind = {
         "INVALID DATA: The record of the contract of {user} starts at {moment}",
         "INVALID DATA: The record of the contract of {user} is incomplete since {moment}",
         "INVALID DATA: At most {most} {units} can be asked for at once",
+        "INVALID DATA: Movements before {moment} were summed up: from must be later",
+        "INVALID DATA: At most {most} days can be replayed at once",
       ],
+    },
+    {
+      remedy: "Name a version, or send the draft as a file in the field `pricing` of a form: exactly one of both.",
+      sentences: ["INVALID DATA: A replay needs a pricingVersion or a pricing"],
     },
     {
       remedy: "Name every service of the contract in `trial.then`.",

@@ -49,7 +49,10 @@ const PATH: Record<string, string> = {
   featureId: "tasker-board",
 };
 const QUERY: Record<string, Record<string, string>> = { compareVersions: { from: "1.0.0", to: "1.1.0" } };
-const BODIES: Record<string, object> = { predictImpact: { action: "novation", pricingVersion: "1.1.0" } };
+const BODIES: Record<string, object> = {
+  predictImpact: { action: "novation", pricingVersion: "1.1.0" },
+  replayUsage: { pricingVersion: "1.1.0" },
+};
 const DRAFT = tasker({ version: "3.0.0", createdAt: "2025-04-01" });
 
 /** The arguments of a tool, and the REST call that they stand for. */

@@ -29,7 +29,8 @@ function usableHolding(side: Side, configuration: Configuration): Entitlements {
   return lacksPlan(side, configuration) ? nothingOf(side) : entitlementsOf(side, configuration);
 }
 
-function problemOf(after: Side | undefined, target: Configuration | undefined): ConfigurationImpact["problem"] {
+/** Returns why contracts cannot move to a target; null if they can. */
+export function problemOf(after: Side | undefined, target: Configuration | undefined): ConfigurationImpact["problem"] {
   if (after === undefined) return { rule: "noTarget", message: "The service is disabled" };
   if (target === undefined) return { rule: "noTarget", message: "No configuration fits" };
   const { pricing, serviceName } = after;

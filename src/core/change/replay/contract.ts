@@ -9,7 +9,7 @@ import { isBound } from "../../pricing/model.ts";
 import type { Steps } from "../../steps.ts";
 import { ActualContract } from "./actual.ts";
 import { add, Balances, type LevelTerms, type ReplayedLevel } from "./balances.ts";
-import { Entitled, type ReplaySetting, SharedTerms } from "./entitled.ts";
+import { Entitled, type ReplaySetting, type Resolve, SharedTerms } from "./entitled.ts";
 import { type ContractRecord, type Placement, placementKey } from "./record.ts";
 import type { RecordedHold, RecordedLevel, RecordedMovement, RecordedTerms } from "./record.ts";
 
@@ -161,7 +161,7 @@ export class ContractReplay {
     this.#terms = terms;
     this.#placement = undefined;
     this.#actual.enter(terms);
-    this.#entitled = new Entitled(terms, this.#shared, (service) => {
+    const resolve: Resolve = (service) => {
       if (service.serviceId !== serviceId) {
         const pricing = this.#setting.pricings.get(service.hash);
         return pricing && { pricing, configuration: this.#shared.configuration(service) };
@@ -169,7 +169,8 @@ export class ContractReplay {
       this.#placement = this.#setting.placements.get(placementKey(service));
       const configuration = this.#placement?.target;
       return configuration && { pricing: target, configuration };
-    });
+    };
+    this.#entitled = new Entitled(terms, this.#shared, resolve, serviceId);
     const kept = new Set<string>();
     const put = (level: Omit<ReplayedLevel, "held" | "resets" | "runningSince">) => {
       kept.add(`${level.serviceId} ${level.limitName}`);

@@ -82,12 +82,13 @@ export class Entitled {
   readonly #shared: SharedTerms;
   readonly #services: readonly EntitledService[];
   readonly #overrides: ReturnType<typeof timed>[];
-  /** False if a service cannot be evaluated. */
+  /** False if the contract cannot be evaluated. */
   readonly #isUsable: boolean;
   #withBlocks: Prepared | undefined;
   #plain: Prepared | undefined;
 
-  constructor(terms: RecordedTerms, shared: SharedTerms, resolve: Resolve) {
+  /** A contract without `required` grants nothing. Other services that do not resolve are left out. */
+  constructor(terms: RecordedTerms, shared: SharedTerms, resolve: Resolve, required?: string) {
     this.#shared = shared;
     this.#services = terms.services.flatMap((service): EntitledService[] => {
       const resolved = resolve(service);
@@ -95,7 +96,7 @@ export class Entitled {
     });
     this.#overrides = (terms.overrides ?? []).map(timed);
     this.#isUsable =
-      this.#services.length === terms.services.length &&
+      (required === undefined || this.#services.some(({ serviceId }) => serviceId === required)) &&
       this.#services.every(({ pricing, configuration: { plan } }) =>
         plan === undefined ? pricing.pricing.plans.length === 0 : findPlan(pricing, plan) !== undefined,
       );

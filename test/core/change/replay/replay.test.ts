@@ -76,7 +76,7 @@ describe("a replay", () => {
         expect(part.paying).toEqual({ more: 0, less: 0, same: 1 });
         expect(balancesOf(record, { before: pricing, target: pricing })).toEqual(Object.fromEntries(balances));
       }),
-      { numRuns: path.includes("atlas") ? 5 : 15 },
+      { numRuns: path.includes("atlas") ? 2 : 5 },
     );
   });
 
@@ -88,7 +88,7 @@ describe("a replay", () => {
         const target = enlarged(pricing, factor);
         expect(replayed([record], { before: pricing, target }).denied.movements).toBe(0);
       }),
-      { numRuns: 10 },
+      { numRuns: 3 },
     );
   });
 

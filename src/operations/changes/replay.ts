@@ -1,0 +1,337 @@
+import type { HashedModel } from "../../core/change/analysis.ts";
+import { configurationOf, priceOf } from "../../core/change/configuration.ts";
+import type { Side } from "../../core/change/entitlements.ts";
+import { problemOf } from "../../core/change/impact/configuration.ts";
+import { type Placement, placementKey } from "../../core/change/replay/record.ts";
+import type { ReplayedGroup, ReplayReport } from "../../core/change/replay/report.ts";
+import {
+  addPart,
+  daysOf,
+  emptyPart,
+  groupPrice,
+  percentilesOf,
+  type ReplayPart,
+} from "../../core/change/replay/tally.ts";
+import { type CompiledPricing, trackedLimits } from "../../core/pricing/compile.ts";
+import { addBuckets, startOfBucket } from "../../core/usage-range.ts";
+import { listVersions, modelText, type VersionRow } from "../../db/queries/pricings.ts";
+import {
+  countDeniedThen,
+  countReplayed,
+  listReplayed,
+  listReplayedConfigurations,
+  readLedgerStart,
+  readModelText,
+  type ReplayedConfiguration,
+  type ReplayFilter,
+  readReplayRecords,
+} from "../../db/queries/replay.ts";
+import { tenantOf } from "../access.ts";
+import { type Context, snapshot } from "../context.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
+import { Failure } from "../errors.ts";
+import type { Watch } from "../policy/change-impact.ts";
+import { type ChangePlan, planChange, type Targets, targetKey } from "../policy/change-plan.ts";
+import { Grouping, loadSide } from "../policy/grouping.ts";
+import { answerQuestions, type Answers, CONTRACTS_CHANGING, type QuestionsAbout } from "../policy/proposals.ts";
+import { requireService, type ServiceAddress } from "../service-address.ts";
+import { clientClosed } from "../state/analysis.ts";
+import { compiledPricings } from "../subscriptions.ts";
+
+/** Longest range of one replay. */
+const MAX_RANGE_MS = 92 * 86_400_000;
+/** Contracts that one snapshot of the database covers. */
+const SNAPSHOT_CONTRACTS = 1_000;
+/** Contracts that one task replays. Their texts are in memory at once. */
+const TASK_CONTRACTS = 50;
+
+export interface ReplayRequest extends ServiceAddress {
+  /** An existing version, unless there is a draft. */
+  pricingVersion: string | undefined;
+  draft: VersionRow | undefined;
+  from: Date | undefined;
+  to: Date | undefined;
+  targets: Pick<Targets, "groups" | "renames">;
+  /** Configurations without their own target keep their names where the target version has them. */
+  keepPlans: boolean;
+  /** Number of most affected users to list. */
+  top: number;
+}
+
+/**
+ * Replays what the contracts of a service counted, as if it had had another pricing. Changes nothing. It validates the request
+ * immediately; the returned function computes the report. Source: contract replay.
+ * @throws Failure notFound for an unknown service or version; invalid for a wrong range, or a group without contracts;
+ * tooManyRequests while another replay of the organization runs.
+ */
+export async function openReplay(
+  ctx: Context,
+  request: ReplayRequest,
+): Promise<(watch: Watch) => Promise<ReplayReport>> {
+  const { organizationId, pricingVersion, draft, targets, keepPlans, top } = request;
+  if ((pricingVersion === undefined) === (draft === undefined)) {
+    throw new Failure("invalid", "INVALID DATA: A replay needs a pricingVersion or a pricing");
+  }
+  const range = rangeOf(request, ctx.resources.now());
+  await applyDueChangesOf(ctx, { organizationId });
+  const service = await requireService(ctx, request);
+  const start = await readLedgerStart(ctx.db);
+  if (start !== null && range.from <= start) {
+    throw new Failure(
+      "invalid",
+      `INVALID DATA: Movements before ${start.toISOString()} were summed up: from must be later`,
+    );
+  }
+  const stored = await listVersions(ctx.db, service.id);
+  const versions = draft === undefined ? stored : [draft, ...stored.filter(({ key }) => key !== draft.key)];
+  const wanted = pricingVersion ?? draft?.version;
+  // Naming contracts allows archived versions, which a replay may have.
+  const change = { action: "novation", pricingVersion: wanted, targets, contractIds: [] } as const;
+  const plan = await planChange(ctx, service, change, versions);
+  const all = { ...plan, versions: new Map([...stored, ...versions].map((row) => [row.id, row])) };
+  const end = ctx.resources.analysis.startReplay(organizationId);
+  return async (watch) => {
+    try {
+      const filter = { organizationId, serviceId: service.id, ...range };
+      return await replay(ctx, { plan: all, filter, keepPlans, top }, watch);
+    } finally {
+      end();
+    }
+  };
+}
+
+/** Returns the range of a replay. Default: the last whole month, in UTC. */
+function rangeOf({ from, to }: Pick<ReplayRequest, "from" | "to">, now: Date): { from: Date; to: Date } {
+  const end = to ?? startOfBucket("month", now);
+  const range = { from: from ?? addBuckets("month", startOfBucket("month", new Date(end.getTime() - 1)), 0), to: end };
+  const refuse = (sentence: string) => new Failure("invalid", `INVALID DATA: ${sentence}`);
+  if (range.to > now) throw refuse("to must not be in the future");
+  if (range.from >= range.to) throw refuse("from must be before to");
+  if (range.to.getTime() - range.from.getTime() > MAX_RANGE_MS) throw refuse("At most 92 days can be replayed at once");
+  return range;
+}
+
+interface Work {
+  plan: ChangePlan;
+  filter: ReplayFilter;
+  keepPlans: boolean;
+  top: number;
+}
+
+/** A group of the report without its counts. */
+type GroupFacts = Pick<ReplayedGroup, "pricingVersion" | "configuration" | "target" | "problem"> & {
+  price: Placement["price"];
+};
+
+/** Configurations of the contracts with their targets. */
+interface Placed {
+  placements: Map<string, Placement>;
+  groups: GroupFacts[];
+  /** Pricings that contracts had of the service. */
+  pricings: CompiledPricing[];
+  complete: boolean;
+}
+
+async function replay(ctx: Context, work: Work, { signal, onProgress }: Watch): Promise<ReplayReport> {
+  const { plan, filter, top } = work;
+  const of = await countReplayed(ctx.db, filter);
+  onProgress?.({ contracts: 0, of });
+  const target = plan.target;
+  const after = await loadSide(ctx, plan.service, target);
+  if (target === undefined || after === undefined) throw new Error("a replay has no target");
+  const configurations = await listReplayedConfigurations(ctx.db, filter);
+  const own = configurations.filter(({ serviceId }) => serviceId === filter.serviceId);
+  const placed = await place(ctx, work, after, own, signal);
+  const model = { hash: target.hash, text: target.draft ?? (await modelText(ctx.db, target.id)) };
+  const task = {
+    kind: "replay" as const,
+    serviceId: filter.serviceId,
+    target: model,
+    pricings: await modelsOf(ctx, configurations),
+    placements: [...placed.placements],
+    from: filter.from.getTime(),
+    to: filter.to.getTime(),
+    top,
+  };
+  const whole = emptyPart();
+  let contracts = 0;
+  await ctx.resources.analysis.call(
+    tenantOf(ctx, filter.organizationId),
+    async (call) => {
+      const replayPart = async (records: readonly string[]) => {
+        const part = await call.run({ ...task, records });
+        if (part.missing.length > 0) throw new Failure("conflict", CONTRACTS_CHANGING);
+        addPart(whole, part, top);
+        contracts += records.length;
+        onProgress?.({ contracts, of: Math.max(contracts, of) });
+      };
+      for (let after = ""; ;) {
+        const page = await listReplayed(ctx.db, filter, { after, limit: SNAPSHOT_CONTRACTS });
+        const last = page.at(-1);
+        if (last === undefined) return;
+        after = last;
+        await readInOneSnapshot(ctx, filter, page, { signal, replayPart });
+      }
+    },
+    signal,
+  );
+  const serviceKeys = [...new Set([plan.service.nameKey, ...own.map(({ key }) => key)])];
+  const deniedThen = await countDeniedThen(ctx.db, { ...filter, serviceKeys });
+  return viewReport(work, after, placed, whole, deniedThen);
+}
+
+/** Reads contracts from one snapshot of the database, in parts. Reads the next part while one is replayed. */
+async function readInOneSnapshot(
+  ctx: Context,
+  filter: ReplayFilter,
+  page: readonly string[],
+  { signal, replayPart }: Pick<Watch, "signal"> & { replayPart: (records: readonly string[]) => Promise<void> },
+): Promise<void> {
+  await snapshot(ctx, async (ctx) => {
+    let replaying: Promise<void> = Promise.resolve();
+    for (let at = 0; at < page.length; at += TASK_CONTRACTS) {
+      if (signal?.aborted === true) throw clientClosed();
+      const records = await readReplayRecords(ctx.db, filter, page.slice(at, at + TASK_CONTRACTS));
+      await replaying;
+      replaying = replayPart(records);
+      // Awaited below: a failure in the meantime is not unhandled.
+      replaying.catch(() => {});
+    }
+    await replaying;
+  });
+}
+
+/** Finds the target of each configuration: its own, that of a renamed plan, or the best fit. */
+async function place(
+  ctx: Context,
+  { plan, keepPlans }: Work,
+  after: Side,
+  configurations: readonly ReplayedConfiguration[],
+  signal: AbortSignal | undefined,
+): Promise<Placed> {
+  const { target } = plan;
+  const about: QuestionsAbout = { service: plan.service, after: target, proposes: true, certifies: false };
+  const answers: Answers = new Map();
+  const explicit = new Set(
+    plan.targets.groups.map(({ pricingVersion, configuration }) => targetKey(pricingVersion, configuration)),
+  );
+  const compiled = await compiledPricings(
+    ctx,
+    configurations.filter(({ pricingId }) => plan.versions.get(pricingId)?.draft === undefined),
+  );
+  for (;;) {
+    const grouping = new Grouping(ctx, plan, after, about, answers);
+    const placed: Placed = {
+      placements: new Map(),
+      groups: [],
+      pricings: [...compiled.values()].flatMap((one) => one ?? []),
+      complete: true,
+    };
+    const numbers = new Map<string, number>();
+    for (const row of configurations) {
+      const { pricingId, hash, plan: name, addOns } = row;
+      const version = plan.versions.get(pricingId);
+      const configuration = configurationOf(name ?? undefined, addOns ?? {});
+      const isNamed =
+        explicit.has(targetKey(undefined, configuration)) ||
+        (version !== undefined && explicit.has(targetKey(version.version, configuration)));
+      let wanted: GroupFacts["target"];
+      const isKept =
+        version === undefined || hash === target?.hash || (keepPlans && problemOf(after, configuration) === null);
+      if (!isNamed && isKept) wanted = configuration;
+      else {
+        const holding = { contractId: "", pricingId, plan: name, addOns, overrides: [] };
+        const group = version === undefined ? undefined : (await grouping.open(holding))?.group;
+        placed.complete &&= group?.proposal?.complete ?? true;
+        wanted = group?.target ?? null;
+      }
+      const problem = problemOf(after, wanted ?? undefined);
+      const before = compiled.get(hash);
+      const pricingVersion = version?.version ?? before?.pricing.version ?? "";
+      const key = targetKey(pricingVersion, configuration);
+      const price = {
+        then: before?.pricing.currency === after.pricing.pricing.currency ? listPrice(before, configuration) : null,
+        replayed: wanted === null || problem !== null ? 0 : listPrice(after.pricing, wanted),
+      };
+      let group = numbers.get(key);
+      if (group === undefined) {
+        group = placed.groups.push({ pricingVersion, configuration, target: wanted, problem, price }) - 1;
+        numbers.set(key, group);
+      }
+      placed.placements.set(placementKey(row), {
+        group,
+        target: problem === null ? (wanted ?? undefined) : undefined,
+        price,
+      });
+    }
+    if (grouping.missing.size === 0) {
+      grouping.requireAllUsed();
+      return placed;
+    }
+    await answerQuestions(ctx, { about, questions: [...grouping.missing.values()] }, answers, { signal });
+  }
+}
+
+/** List price of a configuration per billing period. Null with a text price. */
+function listPrice(pricing: CompiledPricing, configuration: ReplayedGroup["configuration"]): number | null {
+  const { amount, unpriced } = priceOf(pricing, configuration);
+  return unpriced.length === 0 ? amount : null;
+}
+
+/** Reads the models of the contracts' pricings, deleted ones included. */
+async function modelsOf(ctx: Context, configurations: readonly ReplayedConfiguration[]): Promise<HashedModel[]> {
+  const ids = new Map(configurations.map(({ hash, pricingId }) => [hash, pricingId]));
+  const models: HashedModel[] = [];
+  for (const [hash, pricingId] of ids) {
+    const text = await readModelText(ctx.db, pricingId);
+    if (text !== undefined) models.push({ hash, text });
+  }
+  return models;
+}
+
+function viewReport(
+  { plan, filter, top }: Work,
+  { pricing, serviceName }: Side,
+  { groups, pricings, complete }: Placed,
+  part: ReplayPart,
+  deniedThen: Readonly<Record<string, number>>,
+): ReplayReport {
+  const [from, to] = [filter.from.getTime(), filter.to.getTime()];
+  const isKnown = (limit: string) =>
+    pricings.every((before) => trackedLimits(before).some(({ name }) => name === limit));
+  const viewed = groups.map(({ price, ...facts }, number): ReplayedGroup => {
+    const counted = part.groups[number];
+    return {
+      ...facts,
+      contracts: counted?.contracts ?? 0,
+      denied: counted?.denied ?? { contracts: 0, movements: 0, amounts: {} },
+      firstDenialAfterDays: percentilesOf(counted?.firstDenials ?? []),
+      price: groupPrice(price, counted),
+    };
+  });
+  return {
+    action: "replay",
+    serviceName: plan.service.name,
+    targetVersion: pricing.pricing.version,
+    from: filter.from.toISOString(),
+    to: filter.to.toISOString(),
+    basis: "movements",
+    complete: complete && part.complete,
+    contracts: part.contracts,
+    movements: part.movements,
+    totals: {
+      denied: { ...part.denied, reasons: part.reasons },
+      deniedThen,
+      revenue: { ...part.revenue, currency: pricing.pricing.currency, unpriced: part.unpriced },
+      paying: part.paying,
+    },
+    days: daysOf(part, from, to),
+    groups: viewed
+      .filter(({ contracts }) => contracts > 0)
+      .toSorted((one, other) => other.denied.contracts - one.denied.contracts || other.contracts - one.contracts),
+    top: part.top.slice(0, top),
+    unknown: trackedLimits(pricing)
+      .filter(({ name }) => !isKnown(name))
+      .map(({ name }) => `${serviceName}-${name}`),
+  };
+}

@@ -1,0 +1,226 @@
+import { sql } from "drizzle-orm";
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { ReplayReport } from "../../src/core/change/replay/report.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { consume, contract, upload } from "../support/contracting.ts";
+import { eventsDuring } from "../support/invariants.ts";
+import { FAMILIES, familyCalls } from "../support/service-calls.ts";
+
+/* Replays of what contracts counted in May 2025 under another pricing. Source: contract replay. */
+
+const SAMPLE = readFileSync(new URL("../../src/samples/tasker.yml", import.meta.url), "utf8");
+const DAY = 86_400_000;
+const MAY = Date.parse("2025-05-01T00:00:00.000Z");
+const TODAY = new Date("2025-06-15T10:00:00.000Z");
+
+/** The sample with another allowance and price of PRO. */
+const draft = (version: string, allowance = 3, price = 9) =>
+  SAMPLE.replace(/^version:.*$/m, `version: "${version}"`)
+    .replace("value: 200\n", `value: ${allowance}\n`)
+    .replace("price: 6", `price: ${price}`);
+
+type Answer = ReplayReport & { error: string; problems?: { line: number; column: number }[] };
+
+let api: TestApi;
+let key: string;
+beforeAll(async () => {
+  api = await createTestApi();
+  key = api.callers.all.key;
+  api.setNow(new Date("2025-04-20T00:00:00.000Z"));
+  await upload(api, key, SAMPLE);
+  await upload(api, key, draft("2.0.0"));
+  const monthly = { billingPeriod: { autoRenew: true, renewalPeriod: { value: 1, unit: "MONTH" } } };
+  api.setNow(new Date(MAY));
+  await contract(api, key, "ada", monthly);
+  await contract(api, key, "bob", { ...monthly, subscriptionPlans: { tasker: "FREE" } });
+  for (let day = 0; day < 5; day += 1) {
+    api.setNow(new Date(MAY + day * DAY + 3_600_000));
+    await consume(api, key, "ada");
+  }
+  // Used at the end of May, and recorded in June.
+  api.setNow(new Date("2025-06-01T00:00:00.000Z"));
+  const item = { key: "late", userId: "bob", featureId: "tasker-board", amounts: { "tasker-maxTasks": 1 } };
+  await api.call("POST", "/usage", { key, body: [{ ...item, at: "2025-05-31T23:59:59.999Z" }] });
+  api.setNow(TODAY);
+});
+afterAll(() => api.close());
+
+const replay = (body: object, given = key) => api.call<Answer>("POST", "/services/tasker/replay", { key: given, body });
+
+describe.each(FAMILIES)("a replay below %s", (family) => {
+  test("says who would have been stopped, when, and what everybody would have paid", async () => {
+    const to = familyCalls(api, family);
+    const { result, events } = await eventsDuring(api.database, () =>
+      to.call<Answer>("POST", "/tasker/replay", { pricingVersion: "2.0.0", keepPlans: true }),
+    );
+    expect(result.status).toBe(200);
+    expect(result.body).toMatchObject({
+      action: "replay",
+      serviceName: "Tasker",
+      targetVersion: "2.0.0",
+      from: "2025-05-01T00:00:00.000Z",
+      to: "2025-06-01T00:00:00.000Z",
+      complete: true,
+      contracts: 2,
+      movements: 6,
+      totals: {
+        denied: { contracts: 1, movements: 2, amounts: { "tasker-maxTasks": 2 } },
+        revenue: { then: 6, replayed: 9, currency: "EUR", unpriced: 0 },
+        paying: { more: 1, less: 0, same: 1 },
+      },
+      groups: [
+        {
+          pricingVersion: "1.0.0",
+          configuration: { plan: "PRO", addOns: {} },
+          contracts: 1,
+          denied: { contracts: 1, movements: 2 },
+          firstDenialAfterDays: { p10: 3, p50: 3, p90: 3 },
+          price: { then: 6, replayed: 9 },
+        },
+        { configuration: { plan: "FREE" }, denied: { contracts: 0 }, firstDenialAfterDays: null },
+      ],
+      top: [{ userId: "ada", denied: 2, firstDenialAt: "2025-05-04T01:00:00.000Z", price: { then: 6, replayed: 9 } }],
+      unknown: [],
+    });
+    expect(result.body.days).toHaveLength(31);
+    expect(result.body.days[3]).toEqual({ day: "2025-05-04", denied: 1, contracts: 1 });
+    expect(events).toEqual([]);
+  });
+
+  test("takes a draft with the other fields of a form, and stores nothing", async () => {
+    const to = familyCalls(api, family);
+    const form = new FormData();
+    form.append("pricing", new Blob([draft("3.0.0", 4, 6)]), "pricing.yml");
+    form.append("from", "2025-05-01");
+    form.append("to", "2025-05-05T00:00:00Z");
+    form.append("groups", JSON.stringify([{ configuration: { plan: "PRO" }, target: { plan: "PRO" } }]));
+    form.append("top", "0");
+    const { status, body } = await to.call<Answer>("POST", "/tasker/replay", form);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ targetVersion: "3.0.0", movements: 4, totals: { denied: { movements: 0 } }, top: [] });
+    const listed = await to.call<{ pricingVersion: string }[]>("GET", "/tasker/versions");
+    expect(listed.body).toHaveLength(2);
+  });
+});
+
+test("a replay onto the version that everybody had denies nothing and pays the same", async () => {
+  const { body } = await replay({ pricingVersion: "1.0.0" });
+  expect(body.totals).toMatchObject({ denied: { contracts: 0, movements: 0 }, revenue: { then: 6, replayed: 6 } });
+  expect(body.groups.every(({ configuration, target }) => configuration.plan === target?.plan)).toBe(true);
+});
+
+test("streams progress first, then the report", async () => {
+  const response = await api.app.request("/api/v1/services/tasker/replay", {
+    method: "POST",
+    headers: { "x-api-key": key, accept: "application/x-ndjson", "content-type": "application/json" },
+    body: JSON.stringify({ pricingVersion: "2.0.0", keepPlans: true }),
+  });
+  const lines = (await response.text()).trim().split("\n");
+  const read = lines.map((line) => JSON.parse(line) as { progress?: object; report?: ReplayReport });
+  expect(read[0]).toEqual({ progress: { contracts: 0, of: 2 } });
+  expect(read.at(-2)).toEqual({ progress: { contracts: 2, of: 2 } });
+  expect(read.at(-1)?.report?.totals.denied.movements).toBe(2);
+});
+
+test("one replay of an organization runs at a time, and the end of its caller ends it", async () => {
+  const left = new AbortController();
+  const first = await api.app.request("/api/v1/services/tasker/replay", {
+    method: "POST",
+    headers: { "x-api-key": key, accept: "application/x-ndjson", "content-type": "application/json" },
+    body: JSON.stringify({ pricingVersion: "2.0.0" }),
+    signal: left.signal,
+  });
+  const second = await replay({ pricingVersion: "2.0.0" });
+  expect(second).toMatchObject({
+    status: 429,
+    body: { error: "A replay of this organization is running. Try again in 5 seconds" },
+  });
+  expect(second.headers.get("retry-after")).toBe("5");
+  await first.body?.cancel();
+  await expect.poll(async () => (await replay({ pricingVersion: "2.0.0" })).status, { timeout: 10_000 }).toBe(200);
+});
+
+test.each([
+  [{}, 400, "INVALID DATA: A replay needs a pricingVersion or a pricing"],
+  [{ pricingVersion: "9.9.9" }, 404, "Pricing version 9.9.9 not found for service Tasker"],
+  [{ pricingVersion: "2.0.0", from: "soon" }, 422, "The from field must be an ISO 8601 date"],
+  [{ pricingVersion: "2.0.0", to: 5 }, 422, "The to field must be an ISO 8601 date"],
+  [{ pricingVersion: "2.0.0", top: 101 }, 422, "The top field must be a whole number from 0 to 100"],
+  [{ pricingVersion: "2.0.0", groups: 1 }, 422, "The groups field must be a list"],
+  [{ pricingVersion: "2.0.0", foo: 1 }, 422, "Unknown field: foo"],
+  [{ pricingVersion: "2.0.0", to: "2025-06-15T10:00:00.001Z" }, 400, "INVALID DATA: to must not be in the future"],
+  [{ pricingVersion: "2.0.0", from: "2025-06-01" }, 400, "INVALID DATA: from must be before to"],
+  [
+    { pricingVersion: "2.0.0", from: "2025-01-01", to: "2025-05-01" },
+    400,
+    "INVALID DATA: At most 92 days can be replayed at once",
+  ],
+  [
+    { pricingVersion: "2.0.0", groups: [{ configuration: { plan: "GOLD" }, target: { plan: "PRO" } }] },
+    400,
+    "INVALID DATA: groups[0] has a configuration that no contract has",
+  ],
+])("refuses %j", async (body, status, error) => {
+  expect(await replay(body)).toMatchObject({ status, body: { error } });
+});
+
+test("refuses a draft with problems, with their lines", async () => {
+  const form = new FormData();
+  form.append("pricing", new Blob([draft("3.0.0").replace("price: 9", "price: [9]")]), "pricing.yml");
+  const { status, body } = await api.call<Answer>("POST", "/services/tasker/replay", { key, body: form });
+  expect(status).toBe(400);
+  expect(body.problems?.[0]).toMatchObject({ line: expect.any(Number), column: expect.any(Number) });
+});
+
+test("names what the target lacks, and what only the target has", async () => {
+  const form = new FormData();
+  const other = draft("4.0.0").replaceAll("maxTasks", "maxJobs");
+  form.append("pricing", new Blob([other]), "pricing.yml");
+  const { body } = await api.call<Answer>("POST", "/services/tasker/replay", { key, body: form });
+  expect(body).toMatchObject({
+    totals: { denied: { movements: 6, reasons: { gone: 6 } } },
+    unknown: ["tasker-maxJobs"],
+  });
+});
+
+test("leaves out contracts that are deleted, and those of other organizations", async () => {
+  const other = await api.newOrganization(await api.newUser());
+  await upload(api, other.key, SAMPLE);
+  api.setNow(new Date(MAY));
+  await contract(api, other.key, "ada");
+  await contract(api, key, "gone");
+  await consume(api, other.key, "ada");
+  await consume(api, key, "gone");
+  api.setNow(TODAY);
+  expect((await replay({ pricingVersion: "1.0.0" })).body).toMatchObject({ contracts: 3, movements: 7 });
+  await api.call("DELETE", "/contracts/gone", { key });
+  expect((await replay({ pricingVersion: "1.0.0" })).body).toMatchObject({ contracts: 2, movements: 6 });
+  expect((await replay({ pricingVersion: "1.0.0" }, other.key)).body).toMatchObject({ contracts: 1, movements: 1 });
+});
+
+test("counts what was denied in reality, and follows a renamed service", async () => {
+  const { userId } = { userId: "full" };
+  api.setNow(new Date(MAY + DAY));
+  await contract(api, key, userId, { subscriptionPlans: { tasker: "FREE" } });
+  await consume(api, key, userId, { "tasker-maxTasks": 20 });
+  await consume(api, key, userId);
+  await api.resources.callCounter.flush();
+  api.setNow(new Date(MAY + 2 * DAY));
+  await api.call("PUT", "/services/tasker", { key, body: { name: "Tool" } });
+  api.setNow(TODAY);
+  const { body } = await api.call<Answer>("POST", "/services/tool/replay", { key, body: { pricingVersion: "1.0.0" } });
+  expect(body.totals.denied.movements).toBe(0);
+  expect(body.totals.deniedThen).toEqual({ "tasker-board": 1 });
+  await api.call("PUT", "/services/tool", { key, body: { name: "Tasker" } });
+});
+
+test("refuses a range whose movements were summed up", async () => {
+  await api.resources.db.execute(sql`
+    insert into usage_ledger_start (at) values ('2025-05-10T00:00:00Z')
+    on conflict (singleton) do update set at = excluded.at`);
+  expect(await replay({ pricingVersion: "2.0.0" })).toMatchObject({
+    status: 400,
+    body: { error: "INVALID DATA: Movements before 2025-05-10T00:00:00.000Z were summed up: from must be later" },
+  });
+});
