@@ -102,6 +102,10 @@ export const expiry = z
   .refine((text) => !Number.isNaN(Date.parse(text)), EXPIRY)
   .nullable();
 
+const EMAIL = "The email field must be an address such as ada@example.com, or null";
+/** Field email of a body: 254 characters are the longest address that mail servers accept. */
+export const emailAddress = z.email(EMAIL).max(254, EMAIL).nullable();
+
 /** Actor of an entry or decision. */
 export const actor = z
   .strictObject({

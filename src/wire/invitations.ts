@@ -1,12 +1,9 @@
 import { z } from "zod";
-import { EXAMPLE, id, moment } from "./common.ts";
+import { emailAddress, EXAMPLE, id, moment } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { memberRole } from "./organizations.ts";
 import { newUser } from "./users.ts";
 
-const EMAIL = "The email field must be an address such as ada@example.com, or null";
-/** Field email of a body: 254 characters are the longest address that mail servers accept. */
-export const emailAddress = z.email(EMAIL).max(254, EMAIL).nullable();
 const DAYS = "The days field must be a whole number from 1 to 30";
 
 export const newInvitation = z

@@ -1,6 +1,16 @@
 import { z } from "zod";
 import { hasAllowedCharacters } from "../core/access/username.ts";
-import { afterParameter, EXAMPLE, expiry, id, moment, offsetParameter, pagination, limitParameter } from "./common.ts";
+import {
+  afterParameter,
+  emailAddress,
+  EXAMPLE,
+  expiry,
+  id,
+  moment,
+  offsetParameter,
+  pagination,
+  limitParameter,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const MAX_PASSWORD_BYTES = 256;
@@ -45,7 +55,12 @@ export const credentials = z
   .meta({ id: "Credentials" });
 export const newUser = z.object({ username, password, role: roleField("").optional() }).meta({ id: "UserToCreate" });
 export const userChange = z
-  .object({ username: username.optional(), password: password.optional(), role: roleField("").optional() })
+  .object({
+    username: username.optional(),
+    password: password.optional(),
+    role: roleField("").optional(),
+    email: emailAddress.optional().describe("Receives links for a new password; null removes it"),
+  })
   .meta({ id: "UserChange" });
 const MAX_OVERLAP_SECONDS = 30 * 86_400;
 const OVERLAP = `The overlapSeconds field must be a whole number from 0 to ${MAX_OVERLAP_SECONDS}`;
@@ -188,7 +203,7 @@ export const userOperations: readonly Operation[] = [
     group: "Users",
     method: "PUT",
     path: "/users/{username}",
-    summary: "Change name, password or role",
+    summary: "Change name, password, role or address",
     description:
       "Changes the fields that the body names. Users change themselves; platform ADMINs change everybody. Another password or role ends the user's sessions; the session of this request goes on under a new cookie after another password.",
     body: { schema: userChange, example: { password: "another-horse-battery" } },

@@ -128,6 +128,24 @@ it("a request is answered alike for every name, and queues a mail only for a use
   ]);
 });
 
+it("users give and remove their address themselves, and another one ends mailed links", async () => {
+  const { username, key, id } = await api.newUser();
+  const set = (email: unknown, by = key) => api.call("PUT", `/users/${username}`, { key: by, body: { email } });
+  expect((await set("ada@example.com")).status).toBe(200);
+  await request(username);
+  expect(await mails(id)).toEqual(["pending"]);
+  const token = await link(username);
+  expect((await set("grace@example.com", callers.platformAdmin.key)).status).toBe(200);
+  expect((await recover(token)).status).toBe(404);
+  expect((await set("mallory@example.com", callers.outsider.key)).status).toBe(403);
+  expect((await set("ada")).body).toEqual({
+    error: "The email field must be an address such as ada@example.com, or null",
+  });
+  expect((await set(null)).status).toBe(200);
+  await request(username);
+  expect(await mails(id)).toEqual(["pending", "void"]);
+});
+
 it("requests are throttled as failed sign-ins, and a user gets five mails per hour", async () => {
   const { username, id } = await api.newUser();
   await api.database.connection.client`update users set email = 'ada@example.com' where id = ${id}`;

@@ -92,7 +92,7 @@ export async function showUser(ctx: Context, username: string): Promise<UserView
 }
 
 /**
- * Changes name, password or role of a user. Ownerships and memberships reference the id, so a rename keeps them.
+ * Changes name, password, role or address of a user. Ownerships and memberships reference the id, so a rename keeps them.
  * Source: users-organizations §3.8.
  * @throws Failure forbidden for others' accounts, for taking the role ADMIN and for demoting the last ADMIN; notFound
  * for an unknown user and for a taken name; conflict for a look-alike.
@@ -104,6 +104,7 @@ export async function updateUser(
     username?: string | undefined;
     password?: string | undefined;
     role?: PlatformRole | undefined;
+    email?: string | null | undefined;
   },
   client: Client = UNKNOWN_CLIENT,
 ): Promise<UpdatedUser> {
@@ -139,9 +140,9 @@ export async function updateUser(
         if (taken !== undefined) throw new Failure("notFound", TAKEN);
         await refuseLookAlike(ctx, input.username, target.id);
       }
-      const { username, role } = input;
-      if (username === undefined && role === undefined && passwordHash === undefined) return viewUpdated(target);
-      return writeUser(ctx, target, { username, role, passwordHash });
+      const { username, role, email } = input;
+      const isUnchanged = [username, role, email, passwordHash].every((value) => value === undefined);
+      return isUnchanged ? viewUpdated(target) : writeUser(ctx, target, { username, role, email, passwordHash });
     }),
   );
 }
@@ -200,27 +201,39 @@ export async function deleteUser(ctx: Context, username: string): Promise<void> 
 async function writeUser(
   ctx: Context,
   target: UserRow,
-  change: { username?: string | undefined; role?: PlatformRole | undefined; passwordHash?: string | undefined },
+  change: {
+    username?: string | undefined;
+    role?: PlatformRole | undefined;
+    email?: string | null | undefined;
+    passwordHash?: string | undefined;
+  },
 ): Promise<UpdatedUser> {
   const changed = { ...target, updatedAt: ctx.resources.now() };
   if (change.username !== undefined) changed.username = change.username;
   if (change.role !== undefined) changed.role = change.role;
+  if (change.email !== undefined) changed.email = change.email;
   if (change.passwordHash !== undefined) changed.passwordHash = change.passwordHash;
-  const { username, role, passwordHash, updatedAt } = changed;
+  const { username, role, email, passwordHash, updatedAt } = changed;
   const skeleton = usernameSkeleton(username);
   await ctx.db
     .update(users)
-    .set({ username, usernameSkeleton: skeleton, role, passwordHash, updatedAt })
+    .set({ username, usernameSkeleton: skeleton, role, email, passwordHash, updatedAt })
     .where(eq(users.id, target.id));
   if (role !== target.role) await endSessionsOf(ctx, target.id);
   else if (change.passwordHash !== undefined) await endSessionsOf(ctx, target.id, sessionOfCaller(ctx));
-  if (change.passwordHash !== undefined) await endRecoveries(ctx, target.id);
+  // A link that was mailed to the address before must not work on.
+  const isNewAddress = email !== target.email;
+  if (change.passwordHash !== undefined || isNewAddress) await endRecoveries(ctx, target.id);
   await audit(ctx, {
     action: "user.update",
     organizationId: null,
     target: target.username,
     before: factsOf(target),
-    after: { ...factsOf(changed), ...(change.passwordHash === undefined ? {} : { passwordChanged: true }) },
+    after: {
+      ...factsOf(changed),
+      ...(change.passwordHash === undefined ? {} : { passwordChanged: true }),
+      ...(isNewAddress ? { emailChanged: true } : {}),
+    },
   });
   return viewUpdated(changed);
 }
