@@ -1,3 +1,4 @@
+import type { ApprovalAction } from "./approvals.ts";
 import type { RenewalPeriod } from "./period.ts";
 import type { BlockOrigin, StoredBlockState } from "./pricing/blocks.ts";
 import type { Override } from "./pricing/overrides.ts";
@@ -151,6 +152,11 @@ export type PrivateEvent =
           }
       );
     }
+  | {
+      code: "CHANGE_REQUESTED" | "CHANGE_APPROVED" | "CHANGE_REJECTED";
+      /** A change that needs a second person; `reason` says why it was rejected. */
+      details: { changeRequestId: string; action: ApprovalAction; summary: string; reason?: string };
+    }
   /** `until` is ISO 8601. */
   | { code: "TRIAL_ENDING"; details: { contractId: string; userId: string; until: string } }
   | {
@@ -221,6 +227,9 @@ export const EVENT_CODES = [
   "CHANGE_SCHEDULED",
   "CHANGE_CANCELLED",
   "CHANGE_BLOCKED",
+  "CHANGE_REQUESTED",
+  "CHANGE_APPROVED",
+  "CHANGE_REJECTED",
   "TRIAL_ENDING",
   "TRIAL_ENDED",
   "BLOCK_GRANTED",

@@ -7,6 +7,7 @@
  */
 export * from "./schema/accounts.ts";
 export * from "./schema/invitations.ts";
+export * from "./schema/approvals.ts";
 export * from "./schema/catalog.ts";
 export * from "./schema/contracts.ts";
 export * from "./schema/blocks.ts";

@@ -16,6 +16,7 @@ import { json } from "./reply.ts";
 import { billingMessageRoutes, billingRoutes, contractBillingRoutes } from "./routes/billing.ts";
 import { changeRoutes } from "./routes/changes.ts";
 import { consoleRoutes } from "./routes/console.ts";
+import { approvalRoutes, changeRequestRoutes } from "./routes/approvals.ts";
 import { auditLogRoutes } from "./routes/audit-log.ts";
 import { contractRoutes, organizationContractRoutes } from "./routes/contracts.ts";
 import { documentationRoutes, type ReadAsset } from "./routes/documentation.ts";
@@ -225,6 +226,8 @@ export function createApp(options: {
   app.route("/ofrep/v1/evaluate/flags", ofrepRoutes);
   mountTwice("/audit-log", auditLogRoutes);
   mount(`${IN_ORGANIZATION}/gate`, gateRoutes);
+  mount(`${IN_ORGANIZATION}/approvals`, approvalRoutes);
+  mount(`${IN_ORGANIZATION}/change-requests`, changeRequestRoutes);
   mount(`${IN_ORGANIZATION}/usage-alerts`, usageAlertRoutes);
   mount(`${IN_ORGANIZATION}/local-evaluation`, localEvaluationRoutes);
   mount("", systemRoutes);

@@ -30,7 +30,13 @@ export type FailureBody = (failure: Failure | undefined, c: AppContext) => objec
 const sentence: FailureBody = (failure) =>
   failure === undefined
     ? { error: UNEXPECTED }
-    : { error: failure.message, details: failure.details, problems: failure.problems, gate: failure.gate };
+    : {
+        error: failure.message,
+        details: failure.details,
+        problems: failure.problems,
+        gate: failure.gate,
+        report: failure.report,
+      };
 
 /** Adds the field to the failure of a text that Postgres cannot store. */
 function named(failure: Failure | undefined, c: AppContext): Failure | undefined {

@@ -9,6 +9,7 @@ import type { EventLog } from "../db/queries/outbox.ts";
 import type { SnapshotCache } from "../db/queries/snapshot-cache.ts";
 import type { ReadTokenKeys } from "../db/queries/token-keys.ts";
 import { retrySerializationFailures } from "../db/postgres/retry.ts";
+import type { Approval } from "../core/approvals.ts";
 import type { CompareBcrypt, Keyring } from "./credentials.ts";
 import type { AnswerTo, QueuedRequest } from "./evaluation/request.ts";
 import type { Analysis } from "./state/analysis.ts";
@@ -120,6 +121,8 @@ export interface Context {
   caller: Caller;
   /** Author of changes that are made in somebody's name. Default: the caller. */
   author?: Author | undefined;
+  /** Approval that the operation of this context carries out. */
+  approval?: Approval | undefined;
   /** Request id for the audit log; undefined outside of a request. */
   requestId: string | undefined;
   /** Assessments computed before the change's transaction, by question key; see proposeFirst. */

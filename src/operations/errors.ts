@@ -44,6 +44,8 @@ export class Failure extends Error {
   readonly problems: readonly Problem[] | undefined;
   /** The gate's result with its broken rules. */
   readonly gate: object | undefined;
+  /** The new report of a change whose approved one is stale. */
+  readonly report: object | undefined;
   readonly retryAfterSeconds: number | undefined;
 
   constructor(
@@ -53,6 +55,7 @@ export class Failure extends Error {
       details?: string | undefined;
       problems?: readonly Problem[] | undefined;
       gate?: object | undefined;
+      report?: object | undefined;
       retryAfterSeconds?: number | undefined;
       cause?: unknown;
     } = {},
@@ -66,6 +69,7 @@ export class Failure extends Error {
     this.details = options.details;
     this.problems = options.problems;
     this.gate = options.gate;
+    this.report = options.report;
     this.retryAfterSeconds = options.retryAfterSeconds;
   }
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { gateRule } from "../core/change/impact/gate.ts";
 import { OVERRIDE, strictBody, targets } from "./change-bodies.ts";
 import { actor, amounts, moment } from "./common.ts";
+import { HELD } from "./approvals.ts";
 import type { Operation } from "./operation.ts";
 import { plainOverride } from "./overrides.ts";
 import { featureValue, limitValue } from "./services.ts";
@@ -362,6 +363,7 @@ export const changeOperations: readonly Operation[] = [
     body: { schema: massNovationBody, example: { pricingVersion: "1.1.0" } },
     answers: {
       200: { schema: massNovation, example: { ...IMPACT, overrideReason: null, novatedContracts: 12 } },
+      202: HELD,
     },
     errors: {
       404: NO_SERVICE,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { HELD } from "./approvals.ts";
 import { instantIn } from "../core/instant.ts";
 import { RENEWAL_UNITS } from "../core/period.ts";
 import { isDotSegment } from "../core/pricing/names.ts";
@@ -369,7 +370,7 @@ export const contractOperations: readonly Operation[] = [
       "Replaces the subscription of every contract of a group, all or none. The organization's gate decides, as for other changes of many contracts.",
     query: z.object({ groupId: groupParameter, ...CANCEL_SCHEDULED, ...OVERRIDE }),
     body: { schema: novation, example: SUBSCRIPTION },
-    answers: { 200: { schema: z.array(contract), example: [CONTRACT] } },
+    answers: { 200: { schema: z.array(contract), example: [CONTRACT] }, 202: HELD },
     errors: {
       404: `INVALID DATA: No contracts found with groupId team-1 within organization ${EXAMPLE.organizationId}`,
       409: "CONFLICT: The gate is closed: 2 of 2 contracts (100 %) lose a feature; at most 40 % may",

@@ -1,3 +1,4 @@
+import { HELD, TOO_MANY_PENDING } from "./approvals.ts";
 import { EXAMPLE } from "./common.ts";
 import { z } from "zod";
 import { gateRules } from "../core/change/impact/gate.ts";
@@ -27,7 +28,7 @@ export const gateOperations: readonly Operation[] = [
     summary: "Set the gate's rules",
     description: "Replaces the rules. A change that breaks one is rejected with 409, unless an OWNER overrides it.",
     body: { schema: gate, example: GATE },
-    answers: { 200: { schema: gate, example: GATE } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    answers: { 200: { schema: gate, example: GATE }, 202: HELD },
+    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found`, 409: TOO_MANY_PENDING },
   },
 ];

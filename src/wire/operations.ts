@@ -1,4 +1,5 @@
 import { EXAMPLE } from "./common.ts";
+import { approvalOperations } from "./approvals.ts";
 import { auditLogOperations } from "./audit-log.ts";
 import { billingMessageOperations, billingOperations, contractBillingOperations } from "./billing.ts";
 import { changeOperations } from "./changes.ts";
@@ -88,6 +89,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...replayOperations,
   ...replayOperations.map(insideOrganization),
   ...gateOperations,
+  ...approvalOperations,
   ...eventOperations,
   ...usageAlertOperations,
   ...localEvaluationOperations,

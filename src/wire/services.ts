@@ -11,6 +11,7 @@ import {
   pageParameter,
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
+import { HELD, heldChange, TOO_MANY_PENDING } from "./approvals.ts";
 import { scheduledLater } from "./scheduled.ts";
 
 export const serviceChanges = z
@@ -265,7 +266,8 @@ export const serviceOperations: readonly Operation[] = [
     path: "/services",
     summary: "Delete every service",
     description: "Deletes all services permanently, and removes them from all contracts.",
-    answers: { 200: { schema: message, example: { message: "Pruned 1 services" } } },
+    answers: { 200: { schema: message, example: { message: "Pruned 1 services" } }, 202: HELD },
+    errors: { 409: TOO_MANY_PENDING },
   },
   {
     id: "showService",
@@ -287,7 +289,7 @@ export const serviceOperations: readonly Operation[] = [
       "Renames a service, or moves it with its contracts to another organization. Moving needs scope ALL, or OWNER or ADMIN in the source. The gate decides as on disabling.",
     query: z.object(OVERRIDE),
     body: { schema: serviceChanges, example: { name: "Tasker" } },
-    answers: { 200: { schema: service, example: SERVICE } },
+    answers: { 200: { schema: service, example: SERVICE }, 202: HELD },
     errors: { 404: NO_SERVICE, 409: GATE_CLOSED },
   },
   {
@@ -298,7 +300,7 @@ export const serviceOperations: readonly Operation[] = [
     summary: "Disable a service",
     description: "Disables a service and removes it from all contracts. The gate decides.",
     query: z.object(OVERRIDE),
-    answers: { 204: null },
+    answers: { 202: HELD, 204: null },
     errors: { 404: NO_SERVICE, 409: GATE_CLOSED },
   },
   {
@@ -375,7 +377,11 @@ export const serviceOperations: readonly Operation[] = [
     body: { schema: fallbackSubscription, example: { subscriptionPlan: "PRO" }, required: false },
     answers: {
       200: { schema: service, example: SERVICE },
-      202: { description: "Scheduled", ...scheduledLater },
+      202: {
+        description: "Scheduled, or waiting for a second person",
+        schema: z.union([scheduledLater.schema, heldChange]),
+        example: scheduledLater.example,
+      },
     },
     errors: { 404: "Pricing version 1.0.0 not found for service tasker", 409: GATE_CLOSED },
   },
@@ -386,7 +392,7 @@ export const serviceOperations: readonly Operation[] = [
     path: "/services/{serviceName}/pricings/{pricingVersion}",
     summary: "Delete an archived version",
     description: "Deletes an archived version permanently. Its name can be uploaded again.",
-    answers: { 204: null },
+    answers: { 202: HELD, 204: null },
     errors: {
       404: "Invalid request: No archived version 1.0.0 found for service tasker. Remember that a pricing must be archived before it can be deleted.",
       409: "CONFLICT: Pricing version 1.0.0 of service tasker is still contracted",

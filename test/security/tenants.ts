@@ -33,6 +33,7 @@ export interface Tenant {
   connectionId: string;
   messageId: string;
   invitationId: string;
+  changeRequestId: string;
   /** Token of a link to an invitation. Nobody has the other tenant's. */
   linkToken: string;
   featureId: string;
@@ -107,6 +108,7 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       connectionId: ABSENT,
       messageId: "none",
       invitationId: ABSENT,
+      changeRequestId: ABSENT,
       linkToken: "0".repeat(64),
       featureId: "nowhere-board",
       token: "none",
@@ -238,6 +240,15 @@ async function fillTenant(
     body: { role: "EVALUATOR", email: `${userId}@example.com` },
   });
   if (invited.status !== 201) throw new Error(JSON.stringify(invited.body));
+  const setApprovals = (actions: string[]) =>
+    api.call("PUT", `/organizations/${id}/approvals`, { key: owner.key, body: { actions } });
+  await setApprovals(["gate"]);
+  const held = await api.call<{ changeRequest: { id: string } }>("PUT", `/organizations/${id}/gate`, {
+    key: owner.key,
+    body: { rules: [{ rule: "noPriceRise" }] },
+  });
+  if (held.status !== 202) throw new Error(JSON.stringify(held.body));
+  await setApprovals([]);
   const issued = await api.call<{ pricingToken: string }>("POST", `/features/${userId}/pricing-token`, { key });
   return {
     organizationId: id,
@@ -261,6 +272,7 @@ async function fillTenant(
     connectionId,
     messageId,
     invitationId: invited.body.id,
+    changeRequestId: held.body.changeRequest.id,
     linkToken: name === "Tasker" ? (invited.body.url.split("/").at(-1) ?? "") : "f".repeat(64),
     featureId: `${name.toLowerCase()}-board`,
     token: issued.body.pricingToken,
@@ -312,6 +324,9 @@ const SAMPLES: Record<string, Build> = {
   "POST /services/{serviceName}/diff": ({ serviceName }) => ({ body: uploaded(serviceName, "2.0.0") }),
   "POST /services/{serviceName}/novations": () => ({ body: { pricingVersion: "1.0.0", from: ["1.0.0"] } }),
   "PUT /organizations/{organizationId}/gate": () => ({ body: { rules: [] } }),
+  "PUT /organizations/{organizationId}/approvals": () => ({ body: { actions: ["gate"] } }),
+  "POST /organizations/{organizationId}/change-requests/{changeRequestId}/approve": () => ({ body: {} }),
+  "POST /organizations/{organizationId}/change-requests/{changeRequestId}/reject": () => ({ body: {} }),
   "PUT /organizations/{organizationId}/usage-alerts": () => ({ body: { thresholds: [50] } }),
   "POST /services/{serviceName}/impact": () => ({ body: { action: "disable" } }),
   "POST /services/{serviceName}/replay": ({ pricingVersion }) => ({ body: { pricingVersion } }),
@@ -420,6 +435,7 @@ const TABLES = [
   "invitations",
   "recoveries",
   "mails",
+  "change_requests",
   "services",
   "pricings",
   "contracts",

@@ -25,6 +25,7 @@ export type Take = (step: Step, ids: Readonly<Record<string, string>>) => Promis
 interface Taken {
   id?: string;
   url?: string;
+  changeRequest?: { id: string };
   apiKeys?: { id: string }[];
 }
 
@@ -183,6 +184,35 @@ export async function changeAccounts(api: TestApi, taken: Take): Promise<void> {
     body: { rules },
     entry: { organizationId: made.id, target: "Fares", before: { rules: [] }, after: { rules } },
   });
+  const approvals = (actions: string[]) =>
+    take({
+      route: "PUT /organizations/:organizationId/approvals",
+      actions: ["approvals.set"],
+      key: owner.key,
+      body: { actions },
+    });
+  await approvals(["gate"]);
+  for (const [verb, actions, key] of [
+    ["approve", ["gate.set", "change-request.approve"], admin],
+    ["reject", ["change-request.reject"], admin],
+    ["withdraw", ["change-request.withdraw"], owner.key],
+  ] as const) {
+    const held = await take({
+      route: "PUT /organizations/:organizationId/gate",
+      actions: ["change-request.create"],
+      key: owner.key,
+      body: { rules: [] },
+      entry: { target: "Change the gate's rules", after: expect.objectContaining({ action: "gate" }) },
+    });
+    ids["changeRequestId"] = held.changeRequest?.id ?? "";
+    await take({
+      route: `POST /organizations/:organizationId/change-requests/:changeRequestId/${verb}`,
+      actions: [...actions],
+      key,
+      entry: { target: "Change the gate's rules", actor: expect.objectContaining({ kind: "user" }) },
+    });
+  }
+  await approvals([]);
   await take({
     route: "PUT /organizations/:organizationId/usage-alerts",
     actions: ["alerts.set"],

@@ -8,7 +8,10 @@ import type { Database } from "../postgres/connect.ts";
 
 /** Tables with `organization_id` whose rows stay behind, with the reason. */
 const LEFT_BEHIND: Readonly<Record<string, string>> = {
+  change_requests: "decided where they were made",
   evaluators: "they announce themselves where they run",
+  invitations: "their links lead to the instance of before",
+  mails: "sent by the instance of before",
   outbox: "each instance orders its events; those of before the move are sent by the instance of before",
   outbox_staged: "as the outbox",
   usage_days: "summed up anew from the movements",

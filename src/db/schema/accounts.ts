@@ -12,6 +12,7 @@ import {
   unique,
   uniqueIndex,
 } from "drizzle-orm/pg-core";
+import type { ApprovalSettings } from "../../core/approvals.ts";
 import type { GateRule } from "../../core/change/impact/gate.ts";
 import { moment, createdAt, updatedAt } from "./columns.ts";
 
@@ -148,6 +149,8 @@ export const organizations = pgTable(
     isDefault: boolean("is_default").notNull().default(false),
     /** Gate rules: forbidden effects of pricing changes on contracts. Null: no rules. */
     gateRules: json("gate_rules").$type<GateRule[]>(),
+    /** Changes that need a second person. Null: none. */
+    approvals: json("approvals").$type<ApprovalSettings>(),
     /** Shares of a limit that raise an event, in percent, ascending. Null: the default ones. */
     usageThresholds: json("usage_thresholds").$type<number[]>(),
     /** Since when it is frozen for a move to another instance, whose address follows once it has moved. */

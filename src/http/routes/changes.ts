@@ -13,6 +13,7 @@ import { change, massNovationBody } from "../../wire/changes.ts";
 import { replayBody } from "../../wire/replay.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
+import { answerOrHold } from "../held.ts";
 import { json, reply, replyJson } from "../reply.ts";
 import { cursorPage, organizationOf, queryParameter } from "../params.ts";
 import { replyLines, wantsLines } from "../progress-lines.ts";
@@ -118,15 +119,13 @@ export const changeRoutes = new Hono<AppEnv>()
   .post("/:serviceName/novations", async (c) => {
     const body = bodyOf(c, massNovationBody);
     const { pricingVersion, from } = body;
-    return json(
-      c,
-      await novateHolders(context(c), {
-        ...addressed(c),
-        change: { action: "novation", pricingVersion, from, targets: targetsOf(body) },
-        overrideReason: overrideReasonOf(c),
-        signal: c.req.raw.signal,
-      }),
-    );
+    const novation = {
+      ...addressed(c),
+      change: { action: "novation", pricingVersion, from, targets: targetsOf(body) },
+      overrideReason: overrideReasonOf(c),
+      signal: c.req.raw.signal,
+    } as const;
+    return answerOrHold(c, async (ctx) => json(c, await novateHolders(ctx, novation)));
   })
   .get("/:serviceName/decisions", async (c) =>
     json(

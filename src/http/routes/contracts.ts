@@ -21,6 +21,7 @@ import { answerOnce } from "../idempotency.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { instantOf, nearOf, nonEmpty, pagingOf, queryParameter, scope, setNextAfter } from "../params.ts";
+import { answerOrHold } from "../held.ts";
 import { json, reply } from "../reply.ts";
 import { overrideReasonOf } from "./change-bodies.ts";
 
@@ -154,7 +155,8 @@ export const organizationContractRoutes = new Hono<AppEnv>()
   .put("/", async (c) => {
     const wanted = bodyOf(c, novation);
     const named = { organizationId: scope(c), groupId: groupOf(c), overrideReason: overrideReasonOf(c) };
-    return changed(c, await novateGroup(context(c), { ...named, novation: { ...wanted, ...cancelling(c) } }));
+    const change = { ...named, novation: { ...wanted, ...cancelling(c) } };
+    return answerOrHold(c, async (ctx) => changed(c, await novateGroup(ctx, change)));
   })
   .delete("/", async (c) => {
     const [organizationId, userId] = [scope(c), nonEmpty(c, "userId")];

@@ -4,6 +4,7 @@ import { gate } from "../../wire/gate.ts";
 import { Failure } from "../../operations/errors.ts";
 import { setGate, showGate } from "../../operations/changes/gates.ts";
 import { type AppEnv, context, type AppContext } from "../context.ts";
+import { answerOrHold } from "../held.ts";
 import { json } from "../reply.ts";
 import { organizationOf } from "../params.ts";
 
@@ -22,4 +23,7 @@ function rulesOf(c: AppContext): GateRule[] {
 /** Rules that changes of an organization's pricings must pass. */
 export const gateRoutes = new Hono<AppEnv>()
   .get("/", async (c) => json(c, await showGate(context(c), organizationOf(c))))
-  .put("/", async (c) => json(c, await setGate(context(c), { organizationId: organizationOf(c), rules: rulesOf(c) })));
+  .put("/", (c) => {
+    const gate = { organizationId: organizationOf(c), rules: rulesOf(c) };
+    return answerOrHold(c, async (ctx) => json(c, await setGate(ctx, gate)));
+  });

@@ -1,6 +1,6 @@
 import { type Handler, Hono } from "hono";
 import type { FallbackSubscription } from "../../core/scheduled.ts";
-import { setAvailability } from "../../operations/changes/availability.ts";
+import { type AvailabilityChange, setAvailability } from "../../operations/changes/availability.ts";
 import * as later from "../../operations/changes/scheduled-availability.ts";
 import { clampPageSize } from "../../operations/context.ts";
 import { Failure } from "../../operations/errors.ts";
@@ -14,6 +14,7 @@ import { newExpectations } from "../../wire/version-files.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { json, reply, replyJson, replyYaml } from "../reply.ts";
+import { answerOrHold } from "../held.ts";
 import { afterOf, instantOf, leadingInteger, organizationOf, queryParameter, scope, setNextAfter } from "../params.ts";
 import { replyList } from "../streamed-list.ts";
 import { groupsOf, overrideReasonOf, uploadOf } from "./change-bodies.ts";
@@ -95,19 +96,23 @@ export const serviceRoutes = new Hono<AppEnv>()
     if (queryParameter(c, "organizationId") === "") {
       throw new Failure("invalid", "INVALID DATA: The organizationId query parameter is empty");
     }
-    const count = await services.pruneServices(context(c), { organizationId: scope(c) });
-    return json(c, { message: `Pruned ${count} services` });
+    return answerOrHold(c, async (ctx) => {
+      const count = await services.pruneServices(ctx, { organizationId: scope(c) });
+      return json(c, { message: `Pruned ${count} services` });
+    });
   })
   .get("/:serviceName", async (c) => json(c, await services.showService(context(c), addressed(c))))
   .put("/:serviceName", async (c) => {
     const { name, organizationId } = bodyOf(c, serviceChanges);
     const changes = { name, targetOrganizationId: organizationId, overrideReason: overrideReasonOf(c) };
-    return json(c, await updateService(context(c), { ...addressed(c), ...changes }));
+    return answerOrHold(c, async (ctx) => json(c, await updateService(ctx, { ...addressed(c), ...changes })));
   })
-  .delete("/:serviceName", async (c) => {
-    await services.disableService(context(c), { ...addressed(c), overrideReason: overrideReasonOf(c) });
-    return reply(c, null, 204);
-  })
+  .delete("/:serviceName", (c) =>
+    answerOrHold(c, async (ctx) => {
+      await services.disableService(ctx, { ...addressed(c), overrideReason: overrideReasonOf(c) });
+      return reply(c, null, 204);
+    }),
+  )
   .get("/:serviceName/pricings", async (c) => {
     const input = { ...addressed(c), status: queryParameter(c, "pricingStatus") };
     const { isLarge, batches } = await pricings.listPricings(context(c), input);
@@ -154,17 +159,20 @@ export const serviceRoutes = new Hono<AppEnv>()
     }
     const overrideReason = overrideReasonOf(c);
     if (queryParameter(c, "at") !== undefined) return scheduleAt(c, { availability, overrideReason, ...body });
-    return json(c, await setAvailability(context(c), { ...addressed(c), availability, overrideReason, ...body }));
+    const change: AvailabilityChange = { ...addressed(c), availability, overrideReason, ...body };
+    return answerOrHold(c, async (ctx) => json(c, await setAvailability(ctx, change)));
   })
   .get("/:serviceName/scheduled", async (c) => json(c, await later.listServiceChanges(context(c), addressed(c))))
   .delete("/:serviceName/scheduled/:scheduledId", async (c) => {
     await later.cancelServiceChange(context(c), { ...addressed(c), id: c.req.param("scheduledId") });
     return reply(c, null, 204);
   })
-  .delete("/:serviceName/pricings/:pricingVersion", async (c) => {
-    await pricings.deletePricing(context(c), addressed(c));
-    return reply(c, null, 204);
-  });
+  .delete("/:serviceName/pricings/:pricingVersion", (c) =>
+    answerOrHold(c, async (ctx) => {
+      await pricings.deletePricing(ctx, addressed(c));
+      return reply(c, null, 204);
+    }),
+  );
 
 /** Schedules another availability of a version, or answers with the service that will have it anyway. */
 async function scheduleAt(
@@ -174,8 +182,10 @@ async function scheduleAt(
   if (fallbackFailure !== undefined) throw fallbackFailure;
   const at = instantOf(c, "at") ?? c.get("resources").now();
   const body = change.fallbackGiven ? (c.get("body") as object) : null;
-  const answer = await later.scheduleAvailability(context(c), { ...addressed(c), ...change, at, body });
-  return "service" in answer ? json(c, answer.service) : json(c, answer.scheduled, 202);
+  return answerOrHold(c, async (ctx) => {
+    const answer = await later.scheduleAvailability(ctx, { ...addressed(c), ...change, at, body });
+    return "service" in answer ? json(c, answer.service) : json(c, answer.scheduled, 202);
+  });
 }
 
 /** Serves the text of an uploaded pricing, unchanged and without a key. */

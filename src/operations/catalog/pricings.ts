@@ -17,6 +17,7 @@ import {
 import { deletedPricings, pricings } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { type Context, transaction } from "../context.ts";
+import { needsApproval, settleApproval } from "../policy/approval.ts";
 import { Failure } from "../errors.ts";
 import { cancelRemoved } from "../removed-availability.ts";
 import { inSlices } from "../state/analysis.ts";
@@ -288,6 +289,20 @@ export async function deletePricing(ctx: Context, input: PricingAddress): Promis
         before: { version: gone.version, availability: "archived" },
       });
       await recordEvents(ctx.db, cancelled);
+      const { organizationId } = service;
+      if (await needsApproval(ctx, organizationId, "delete")) {
+        const report = { serviceName: service.name, pricingVersion: gone.version, cancelled: cancelled.length };
+        const summary = `Delete ${gone.version} of ${service.name}`;
+        await settleApproval(ctx, {
+          organizationId,
+          action: "delete",
+          summary,
+          operation: "deletePricing",
+          input,
+          report,
+          basis: { ...report, modelHash: gone.modelHash },
+        });
+      }
     });
   } catch (error) {
     if (violates(error, "contract_services_pricing_fk")) {

@@ -16,6 +16,7 @@ import { contracts, contractServices, members, organizations, services } from ".
 import { relabelFeatures, REVERT_WINDOW_MS } from "../../db/queries/usage.ts";
 import { isIdentifier, organizationRole } from "../access.ts";
 import { auditAll } from "../audit.ts";
+import { assessed, needsApproval, settleApproval } from "../policy/approval.ts";
 import { auditOf, decideChange, type Decision, keepDecision } from "../policy/change-decision.ts";
 import { type Context, newId } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
@@ -52,7 +53,9 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
     return await proposeFirst(ctx, async (ctx) => {
       const service = await requireService(ctx, input, "update");
       const isMoved = target !== undefined && target !== service.organizationId;
-      const decision = isMoved ? await decideMove(ctx, service, target, input.overrideReason) : undefined;
+      // For the source organization, a move is a removal.
+      const isHeld = isMoved && (await needsApproval(ctx, service.organizationId, "disable"));
+      const decision = isMoved ? await decideMove(ctx, service, target, { ...input, isAssessed: isHeld }) : undefined;
       const isRenamed = name !== "" && serviceKey(name) !== service.nameKey;
       const before = isMoved || isRenamed ? await readHolders(ctx, service) : new Map();
       const ended = isMoved ? await moveContracts(ctx, service, target) : [];
@@ -88,6 +91,18 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
       ]);
       const answer = await viewService(ctx, after);
       await recordChanges(ctx.db, before, { first: ended });
+      if (isHeld) {
+        const { organizationId } = service;
+        const summary = `Move ${service.name} to organization ${target}`;
+        await settleApproval(ctx, {
+          organizationId,
+          action: "disable",
+          summary,
+          operation: "updateService",
+          input,
+          ...assessed(decision),
+        });
+      }
       return answer;
     });
   } catch (error) {
@@ -131,10 +146,10 @@ async function decideMove(
   ctx: Context,
   service: ServiceRow,
   targetId: string,
-  overrideReason: string | undefined,
+  { overrideReason, isAssessed }: { overrideReason?: string | undefined; isAssessed: boolean },
 ): Promise<Decision | undefined> {
   await requireMoveAllowed(ctx, service, targetId);
-  return decideChange(ctx, { service, change: { action: "disable" }, overrideReason });
+  return decideChange(ctx, { service, change: { action: "disable" }, overrideReason, isAssessed });
 }
 
 /** Moves or leaves the service's contracts. Returns the events of overrides and pending changes that end with it. */

@@ -7,6 +7,7 @@ import { type Addressed, recordEvent } from "../../db/queries/outbox.ts";
 import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../../db/queries/pricings.ts";
 import { givenTrials, pricingDecisions, pricings, services } from "../../db/schema.ts";
 import { audit, auditAll } from "../audit.ts";
+import { assessed, needsApproval, settleApproval } from "../policy/approval.ts";
 import { auditOf, decideChange, keepDecision } from "../policy/change-decision.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
@@ -177,7 +178,9 @@ export async function disableService(
   await proposeFirst(ctx, async (ctx) => {
     const service = await requireService(ctx, input, "update");
     const { overrideReason } = input;
-    const decision = await decideChange(ctx, { service, change: { action: "disable" }, overrideReason });
+    const isHeld = await needsApproval(ctx, service.organizationId, "disable");
+    const change = { action: "disable" } as const;
+    const decision = await decideChange(ctx, { service, change, overrideReason, isAssessed: isHeld });
     const serviceIds = [service.id];
     const contractIds = (await lockSubscribers(ctx.db, { serviceIds })).map((row) => row.id);
     const before = await readFacts(ctx.db, contractIds);
@@ -206,6 +209,18 @@ export async function disableService(
       event: { code: "SERVICE_DISABLED", details: { serviceName: service.name } },
     };
     await recordChanges(ctx.db, before, { first: [...expired, disabled, ...ended] });
+    if (isHeld) {
+      const summary = `Disable ${service.name}`;
+      const { organizationId } = service;
+      await settleApproval(ctx, {
+        organizationId,
+        action: "disable",
+        summary,
+        operation: "disableService",
+        input,
+        ...assessed(decision),
+      });
+    }
   });
 }
 
@@ -247,6 +262,20 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
       })),
     );
     await recordChanges(ctx.db, before, { first: [...expired, ...ended] });
+    const { organizationId } = input;
+    if (organizationId !== undefined && (await needsApproval(ctx, organizationId, "disable"))) {
+      const report = { services: doomed.map(({ name }) => name), contracts: contractIds.length };
+      const summary = `Delete all ${serviceIds.length} services`;
+      await settleApproval(ctx, {
+        organizationId,
+        action: "disable",
+        summary,
+        operation: "pruneServices",
+        input,
+        report,
+        basis: report,
+      });
+    }
     return serviceIds.length;
   });
 }

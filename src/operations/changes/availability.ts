@@ -21,7 +21,8 @@ import { lockContractsWithPending } from "../../db/queries/scheduled.ts";
 import { listPendingConfigurations } from "../../db/queries/scheduled-services.ts";
 import { pricings, services } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
-import { auditOf, checkTarget, decideChange, keepDecision } from "../policy/change-decision.ts";
+import { assessed, needsApproval, settleApproval } from "../policy/approval.ts";
+import { auditOf, checkTarget, decideChange, type Decision, keepDecision } from "../policy/change-decision.ts";
 import type { Targets } from "../policy/change-plan.ts";
 import { type Context, newId } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
@@ -76,9 +77,33 @@ export async function setAvailability(ctx: Context, input: AvailabilityChange): 
       throw error instanceof Failure ? (input.fallbackFailure ?? error) : error;
     });
     const plan = planAvailability(service, await listVersions(ctx.db, service.id), input);
-    return plan === undefined ? viewService(ctx, service) : applyAvailability(ctx, plan, input);
+    if (plan === undefined) return viewService(ctx, service);
+    const { organizationId } = service;
+    const action = plan.isArchiving ? "archive" : "activate";
+    const isHeld = await needsApproval(ctx, organizationId, action);
+    const { answer, decision } = await applyAvailability(
+      ctx,
+      { ...plan, isAssessed: plan.isAssessed || isHeld },
+      input,
+    );
+    if (isHeld) {
+      const summary = summaryOf(plan);
+      await settleApproval(ctx, {
+        organizationId,
+        action,
+        summary,
+        operation: "setAvailability",
+        input,
+        ...assessed(decision),
+      });
+    }
+    return answer;
   });
 }
+
+/** Describes the change in one line. */
+export const summaryOf = ({ isArchiving, target, service }: AvailabilityPlan): string =>
+  `${isArchiving ? "Archive" : "Activate"} ${target.version} of ${service.name}`;
 
 /**
  * Validates the change, in the contract's order. Returns undefined if the version has the requested availability.
@@ -149,7 +174,7 @@ export async function applyAvailability(
   ctx: Context,
   plan: AvailabilityPlan,
   input: AvailabilityChange,
-): Promise<ServiceView> {
+): Promise<{ answer: ServiceView; decision: Decision | undefined }> {
   const { service, target, isArchiving, fallback, targets } = plan;
   const pricingVersion = target.version;
   const decision = await decideChange(ctx, {
@@ -197,7 +222,7 @@ export async function applyAvailability(
     first: [...expired, { organizationId, event }],
     last: rewritten,
   });
-  return answer;
+  return { answer, decision };
 }
 
 /** Takes pending changes off an archived version to the newest one, and returns the events. */

@@ -4,6 +4,7 @@ import { withActors } from "../../db/queries/actors.ts";
 import { versionKey } from "../../db/queries/pricings.ts";
 import { organizations, pricingDecisions, pricings } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
+import { needsApproval, settleApproval } from "../policy/approval.ts";
 import { loadGateRules } from "../policy/change-decision.ts";
 import { type Context, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
@@ -36,6 +37,18 @@ export async function setGate(
       before: { rules: before },
       after: { rules: input.rules },
     });
+    if (await needsApproval(ctx, organizationId, "gate")) {
+      const report = { before, after: input.rules };
+      await settleApproval(ctx, {
+        organizationId,
+        action: "gate",
+        summary: "Change the gate's rules",
+        operation: "setGate",
+        input,
+        report,
+        basis: before,
+      });
+    }
     return { rules: input.rules };
   });
 }

@@ -27,7 +27,8 @@ import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
-import { checkTarget, decideChange, ruleKey } from "../policy/change-decision.ts";
+import { assessed, needsApproval, settleApproval } from "../policy/approval.ts";
+import { checkTarget, decideChange, type Decision, ruleKey } from "../policy/change-decision.ts";
 import { CONTRACTS_CHANGING, proposeFirst } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress, versionNotFound, viewService } from "../service-address.ts";
 import {
@@ -38,6 +39,7 @@ import {
   planAvailability,
   requireAnother,
   requireTargets,
+  summaryOf,
 } from "./availability.ts";
 
 /*
@@ -100,7 +102,10 @@ export async function scheduleAvailability(
     }
     const plan = planAvailability(service, then, input);
     if (plan === undefined) throw new Error("a change of availability changes nothing");
-    const passedOver = await checkThen(ctx, plan, input, then);
+    const action = plan.isArchiving ? "archive" : "activate";
+    const isHeld = await needsApproval(ctx, service.organizationId, action);
+    const isAssessed = plan.isAssessed || isHeld;
+    const { passedOver, decision } = await checkThen(ctx, { ...plan, isAssessed }, input, then);
     const now = ctx.resources.now();
     const id = newId(now);
     const change: ScheduledAvailability = {
@@ -131,6 +136,17 @@ export async function scheduleAvailability(
       after: view,
     });
     await recordEvents(ctx.db, [availabilityEvent("CHANGE_SCHEDULED", namedOf({ ...change, id, organizationId, at }))]);
+    if (isHeld) {
+      const summary = `${summaryOf(plan)} on ${at.toISOString()}`;
+      await settleApproval(ctx, {
+        organizationId,
+        action,
+        summary,
+        operation: "scheduleAvailability",
+        input,
+        ...assessed(decision),
+      });
+    }
     return { scheduled: view };
   });
 }
@@ -150,7 +166,7 @@ async function checkThen(
   plan: AvailabilityPlan,
   input: LaterAvailability,
   versions: readonly VersionRow[],
-): Promise<string[]> {
+): Promise<{ passedOver: string[]; decision: Decision | undefined }> {
   const { service, target, isArchiving, targets, newest, fallback } = plan;
   const pricingVersion = target.version;
   const decision = await decideChange(ctx, {
@@ -161,16 +177,18 @@ async function checkThen(
     versions,
   });
   if (decision !== undefined) {
-    return decision.gate.rules.filter(({ passed }) => !passed).map(({ rule }) => ruleKey(rule));
+    const broken = decision.gate.rules.filter(({ passed }) => !passed);
+    return { passedOver: broken.map(({ rule }) => ruleKey(rule)), decision };
   }
-  if (!isArchiving || newest === undefined) return [];
+  const unassessed = { passedOver: [], decision: undefined };
+  if (!isArchiving || newest === undefined) return unassessed;
   const holders = { serviceIds: [service.id], pricingIds: [target.id] };
   const where = { serviceId: service.id, pricingIds: [target.id] };
   const moves =
     (await countSubscribers(ctx.db, holders)) > 0 ||
     (await listPendingConfigurations(ctx.db, where, ["novation"])).length > 0;
   if (moves) checkTarget(service, newest, await compiledVersion(ctx, newest), fallback);
-  return [];
+  return unassessed;
 }
 
 const namedOf = ({

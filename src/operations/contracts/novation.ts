@@ -14,6 +14,7 @@ import { expireHoldsOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
+import { needsApproval, settleApproval } from "../policy/approval.ts";
 import { auditContracts, auditNovations } from "../contract-audit.ts";
 import { inGroup, viewByUsername, viewOne } from "./contract-rows.ts";
 import { decideGroupNovations, keepGroupDecisions } from "./group-decisions.ts";
@@ -144,6 +145,22 @@ export async function novateGroup(
     const views = await viewByUsername(ctx, contractIds);
     await auditNovations(ctx, views);
     await recordChanges(ctx.db, before, { novated: true, first: expired, last: events });
+    const { organizationId } = input;
+    if (organizationId !== undefined && (await needsApproval(ctx, organizationId, "novate"))) {
+      const { contractedServices, subscriptionPlans = {}, subscriptionAddOns = {} } = input.novation;
+      const counts = { contracts: contractIds.length };
+      const report = { counts, groupId: input.groupId, contractedServices, subscriptionPlans, subscriptionAddOns };
+      const summary = `Move ${counts.contracts} contracts of group ${input.groupId}`;
+      await settleApproval(ctx, {
+        organizationId,
+        action: "novate",
+        summary,
+        operation: "novateGroup",
+        input,
+        report,
+        basis: counts,
+      });
+    }
     return views;
   });
 }

@@ -87,6 +87,14 @@ export const forbidden: ErrorKind = {
       ],
     },
     {
+      remedy: "Ask another person of these roles; the author withdraws instead.",
+      sentences: [
+        "PERMISSION ERROR: Change requests are decided on by: {roles}",
+        "PERMISSION ERROR: The author cannot decide on a change request; an OWNER without members approves with confirm=alone",
+        "PERMISSION ERROR: Only the author can withdraw a change request",
+      ],
+    },
+    {
       remedy: "Ask the OWNER to repeat the call, or change the pricing until the broken rules in `gate` pass.",
       sentences: ["PERMISSION ERROR: Only the OWNER of an organization can override its gate"],
     },

@@ -66,6 +66,7 @@ export const notFound: ErrorKind = {
         "Budget {name} of {user} not found",
         "Webhook {id} not found",
         "Invitation {id} not found",
+        "Change request {id} not found",
         "Delivery {id} not found",
         "Billing connection {id} not found",
         "Message {id} not found",
@@ -192,6 +193,21 @@ export const conflict: ErrorKind = {
       sentences: [
         "CONFLICT: The webhook is {state}: enable it first",
         "CONFLICT: An organization can have at most {most} webhooks",
+      ],
+    },
+    {
+      remedy: "Read the new report in `report` or in the request, and approve again.",
+      sentences: ["CONFLICT: The report of change request {id} has changed: approve the new one"],
+    },
+    {
+      remedy:
+        "List the change requests: only a pending one is decided on. Decide on those that wait, or make a new one.",
+      sentences: [
+        "CONFLICT: Change request {id} is {state}",
+        "CONFLICT: Change request {id} is decided already",
+        "CONFLICT: The change of request {id} has been made already: reject or withdraw it",
+        "CONFLICT: The author of change request {id} may not make this change any more",
+        "CONFLICT: An organization can have at most {most} pending change requests",
       ],
     },
     {

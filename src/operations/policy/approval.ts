@@ -1,0 +1,117 @@
+import { and, eq } from "drizzle-orm";
+import {
+  type ApprovalAction,
+  type ApprovalSettings,
+  type ApprovedOperation,
+  NO_APPROVALS,
+} from "../../core/approvals.ts";
+import { recordEvents } from "../../db/queries/outbox.ts";
+import { changeRequests, organizations } from "../../db/schema.ts";
+import { audit } from "../audit.ts";
+import type { Context } from "../context.ts";
+import { Failure } from "../errors.ts";
+import type { ImpactView } from "./change-impact.ts";
+
+/*
+ * An operation that may need a second person runs to its end inside its transaction, and then calls settleApproval. Without
+ * an approval that throws, so everything is rolled back, and the route stores a request instead. With an approval, the
+ * change and the approval commit together.
+ */
+
+/** A change that passed all its checks. */
+export interface Proposal {
+  organizationId: string;
+  action: ApprovalAction;
+  /** One line for people. */
+  summary: string;
+  /** The effect, as the approver sees it. */
+  report: object;
+  /** Facts that must be unchanged when the change is approved. */
+  basis: unknown;
+  operation: ApprovedOperation;
+  /** Input of the operation, as JSON. */
+  input: object;
+}
+
+/** Thrown at the end of a transaction to roll back a change that needs a second person. */
+export class ApprovalNeeded extends Error {
+  readonly proposal: Proposal;
+  constructor(proposal: Proposal) {
+    super("a change needs a second person");
+    this.proposal = proposal;
+  }
+}
+
+/** Thrown at the end of a transaction whose report differs from the approved one. */
+export class StaleApproval extends Error {
+  readonly proposal: Proposal;
+  constructor(proposal: Proposal) {
+    super("the report of an approved change has changed");
+    this.proposal = proposal;
+  }
+}
+
+/** Returns report and basis of a change that was assessed. @throws Error for one that was not. */
+export function assessed(
+  decision: { report: ImpactView; gate: object } | undefined,
+): Pick<Proposal, "report" | "basis"> {
+  if (decision === undefined) throw new Error("a change that needs a second person was not assessed");
+  const { report, gate } = decision;
+  return { report: { ...report, gate }, basis: report.counts };
+}
+
+/** Returns which changes of an organization need a second person. */
+export async function readApprovals(ctx: Context, organizationId: string): Promise<ApprovalSettings> {
+  const [row] = await ctx.db
+    .select({ approvals: organizations.approvals })
+    .from(organizations)
+    .where(eq(organizations.id, organizationId));
+  return row?.approvals ?? NO_APPROVALS;
+}
+
+/** True if the change must end in settleApproval. Call it inside the change's transaction. */
+export async function needsApproval(ctx: Context, organizationId: string, action: ApprovalAction): Promise<boolean> {
+  if (ctx.approval !== undefined) return true;
+  return (await readApprovals(ctx, organizationId)).actions.includes(action);
+}
+
+export const basisText = (basis: unknown): string => JSON.stringify(basis);
+
+/**
+ * Ends the transaction of a change that needs a second person, as its last statements.
+ * @throws ApprovalNeeded without an approval; StaleApproval if the basis differs; Failure conflict for an approval that
+ * somebody else has settled meanwhile.
+ */
+export async function settleApproval(ctx: Context, proposal: Proposal): Promise<void> {
+  const { approval } = ctx;
+  if (approval === undefined) throw new ApprovalNeeded(proposal);
+  const { requestId: id, organizationId, action, approver, alone } = approval;
+  if (proposal.organizationId !== organizationId || proposal.action !== action) {
+    throw new Error(`approval ${id} is for another change`);
+  }
+  if (basisText(proposal.basis) !== approval.basis) throw new StaleApproval(proposal);
+  const settled = await ctx.db
+    .update(changeRequests)
+    .set({ state: "approved", decidedBy: approver.actorId, decidedAt: ctx.resources.now() })
+    .where(
+      and(
+        eq(changeRequests.id, id),
+        eq(changeRequests.organizationId, organizationId),
+        eq(changeRequests.state, "pending"),
+        eq(changeRequests.revision, approval.revision),
+      ),
+    )
+    .returning({ id: changeRequests.id });
+  if (settled.length === 0) throw new Failure("conflict", `CONFLICT: Change request ${id} is decided already`);
+  const { summary } = proposal;
+  await audit(ctx, {
+    action: "change-request.approve",
+    organizationId,
+    target: summary,
+    after: { changeRequestId: id, ...(alone ? { alone } : {}) },
+    author: approver,
+  });
+  const details = { changeRequestId: id, action, summary };
+  await recordEvents(ctx.db, [{ organizationId, event: { code: "CHANGE_APPROVED", details } }]);
+  approval.isSettled = true;
+}
