@@ -339,7 +339,7 @@ describe("deciding", () => {
       report: { counts: expect.objectContaining({ contracts: 3 }) },
     });
     expect(await stateOf()).toBe(before);
-    // Who has read the old report approves nothing.
+    // An approval of the old report is refused.
     expect((await decide(request.id, "approve", callers.owner.key, { revision: 1 })).status).toBe(409);
     expect((await decide(request.id, "approve", callers.owner.key, { revision: 2 })).body).toMatchObject({
       state: "approved",
