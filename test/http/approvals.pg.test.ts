@@ -62,14 +62,15 @@ const ask = <T = Held>(method: "PUT" | "POST" | "DELETE", path: string, key: str
 
 const FALLBACK = { subscriptionPlan: "PRO", subscriptionAddOns: {} };
 const RULES = { rules: [{ rule: "noPriceRise" }] };
-const CALLS: Record<string, (key: string) => Promise<Answer<Held>>> = {
+const CALLS = {
   archive: (key) => ask("PUT", at("/pricings/1.0.0?availability=archived"), key, FALLBACK),
   activate: (key) => ask("PUT", at("/pricings/0.9.0?availability=active"), key, {}),
   disable: (key) => ask("DELETE", at(""), key),
   novate: (key) => ask("POST", at("/novations"), key, { pricingVersion: "2.0.0", from: ["1.0.0"], ...FALLBACK }),
   delete: (key) => ask("DELETE", at("/pricings/0.9.0"), key),
   gate: (key) => api.call<Held>("PUT", `${base}/gate`, { key, body: RULES }),
-};
+} satisfies Record<string, (key: string) => Promise<Answer<Held>>>;
+type Action = keyof typeof CALLS;
 
 /** Every row that a change could have written. Requests, their audit entries and events are apart. */
 async function stateOf(): Promise<string> {
@@ -100,14 +101,14 @@ const versions = async () => {
   );
   return { active: Object.keys(body.activePricings ?? {}), archived: Object.keys(body.archivedPricings ?? {}) };
 };
-async function hold(action: keyof typeof CALLS, key = callers.manager.key): Promise<Request> {
-  const answer = await CALLS[action]!(key);
+async function hold(action: Action, key = callers.manager.key): Promise<Request> {
+  const answer = await CALLS[action](key);
   expect(answer.status, JSON.stringify(answer.body)).toBe(202);
   return answer.body.changeRequest;
 }
 
 describe("a change that needs a second person", () => {
-  test.each(Object.keys(CALLS))(
+  test.each(Object.keys(CALLS) as Action[])(
     "%s: waits, changes nothing, and is made exactly once by its approval",
     async (action) => {
       await setApprovals({ actions: ALL });
@@ -157,7 +158,7 @@ describe("a change that needs a second person", () => {
     });
     expect(made.status, JSON.stringify(made.body)).toBe(201);
     const calls = [
-      () => CALLS["archive"]!(manager.key),
+      () => CALLS.archive(manager.key),
       () => ask("PUT", at("/pricings/1.0.0?availability=archived&at=2025-07-01"), manager.key, FALLBACK),
       () =>
         ask("PUT", `${base}/contracts?groupId=${groupId}`, manager.key, { ...subscription, subscriptionAddOns: {} }),
@@ -193,8 +194,8 @@ describe("a change that needs a second person", () => {
       () => ask("PUT", at("/pricings/1.0.0?availability=archived"), callers.manager.key, {}),
       () => ask("PUT", at("/pricings/9.9.9?availability=active"), callers.manager.key, {}),
       () => ask("DELETE", at("/pricings/1.0.0"), callers.owner.key),
-      () => CALLS["archive"]!(callers.evaluator.key),
-      () => CALLS["archive"]!(callers.outsider.key),
+      () => CALLS.archive(callers.evaluator.key),
+      () => CALLS.archive(callers.outsider.key),
     ];
     const answers = async () => {
       const all: unknown[] = [];
@@ -230,9 +231,9 @@ describe("a change that needs a second person", () => {
 
   test("without settings, or with others, everything is as today", async () => {
     await setApprovals({ actions: ["archive", "gate"] });
-    expect((await CALLS["activate"]!(callers.manager.key)).status).toBe(200);
-    expect((await CALLS["delete"]!(callers.owner.key)).status).toBe(404);
-    expect((await CALLS["novate"]!(callers.manager.key)).status).toBe(200);
+    expect((await CALLS.activate(callers.manager.key)).status).toBe(200);
+    expect((await CALLS.delete(callers.owner.key)).status).toBe(404);
+    expect((await CALLS.novate(callers.manager.key)).status).toBe(200);
   });
 });
 
@@ -357,15 +358,15 @@ describe("deciding", () => {
     expect(refused.status).toBe(400);
     expect((await requests("?state=pending")).map(({ id }) => id)).toContain(request.id);
     const done = await hold2("activate");
-    await CALLS["activate"]!(callers.owner.key);
+    await CALLS.activate(callers.owner.key);
     await setApprovals({ actions: [] });
-    await CALLS["activate"]!(callers.owner.key);
+    await CALLS.activate(callers.owner.key);
     expect((await decide(done.id, "approve", callers.owner.key)).body).toEqual({
       error: `CONFLICT: The change of request ${done.id} has been made already: reject or withdraw it`,
     });
   });
 
-  const hold2 = async (action: keyof typeof CALLS) => {
+  const hold2 = async (action: Action) => {
     await setApprovals({ actions: ALL });
     return hold(action);
   };
