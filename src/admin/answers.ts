@@ -113,8 +113,12 @@ export type UsageAlerts = z.output<typeof usageAlerts>;
 type UsageRow = z.output<typeof usage.organizationUsage | typeof usage.contractUsage>["data"][number];
 /** Sums of one limit on one day. */
 export type UsageBucket = Extract<UsageRow, { cleared: number }>;
-export type FeatureUsage = Exclude<Extract<UsageRow, { featureId: string | null }>, { kind: string }>;
-export type UserUsage = Extract<UsageRow, { userId: string | null }>;
+export type UnitUsage = Extract<UsageRow, { unit: string }>;
+export type FeatureUsage = Exclude<
+  Extract<UsageRow, { featureId: string | null }>,
+  { kind: string } | { unit: string }
+>;
+export type UserUsage = Exclude<Extract<UsageRow, { userId: string | null }>, { blockId: string }>;
 /** One change of a balance, or usage that was recorded late. */
 export type Movement = Extract<UsageRow, { kind: string }>;
 /** A report of usage with rows of one kind. */

@@ -20,7 +20,7 @@ import { sameLevel } from "../db/queries/usage.ts";
 import { audit } from "./audit.ts";
 import { clampPageSize, type Context, newId, transaction } from "./context.ts";
 import { type ContractAddress, contractNotFound } from "./contract-address.ts";
-import { BlockBook } from "./due-blocks.ts";
+import { BlockBook, drawnOf } from "./due-blocks.ts";
 import { applyDueChangesOf } from "./due-changes.ts";
 import { Failure } from "./errors.ts";
 import { evaluationIfAny, evaluationWithoutBlocks, grantedLimit } from "./evaluations.ts";
@@ -210,17 +210,6 @@ async function viewOne(ctx: Context, locked: LockedContract, block: BlockRow): P
   return view;
 }
 
-/** Returns what is drawn from open blocks of a contract and not fixed yet, by id. */
-async function drawnOf(
-  ctx: Context,
-  contract: ContractSnapshot,
-  name: { organizationId: string; userId: string },
-  now: Date,
-): Promise<ReadonlyMap<string, number>> {
-  if (contract.blocks.length === 0) return new Map();
-  return (await BlockBook.open(ctx, contract, name)).drawnNow(contract.levels, now);
-}
-
 async function viewBlocks(
   ctx: Context,
   rows: readonly ListedBlock[],
@@ -334,14 +323,18 @@ async function pageBlocks(
   const limit = clampPageSize(ctx, asked);
   const states = state === undefined ? undefined : STORED[state];
   const now = ctx.resources.now();
-  // Reading all open blocks for a page of the few that are upcoming would cost an organization's size.
+  // Reading all open blocks for a page of the few that are upcoming or spent would cost an organization's size.
   const begins =
     state === "upcoming" || state === "open"
       ? ({ when: state === "upcoming" ? "after" : "by", moment: now } as const)
       : undefined;
   const data: BlockView[] = [];
   for (let cursor = before; data.length <= limit;) {
-    const rows = await listBlockRows(ctx.db, { ...filter, states, begins }, { before: cursor, limit: READ_AT_ONCE });
+    const rows = await listBlockRows(
+      ctx.db,
+      { ...filter, states, begins, maybeSpent: state === "spent" },
+      { before: cursor, limit: READ_AT_ONCE },
+    );
     const views = await viewBlocks(ctx, rows, await drawnOfRows(ctx, rows, now), now);
     data.push(...views.filter((view) => state === undefined || view.state === state));
     cursor = rows.at(-1)?.block.id;

@@ -293,3 +293,14 @@ export class BlockBook {
     return this.#events;
   }
 }
+
+/** Returns what is drawn from open blocks of a contract and not fixed yet, by id. */
+export async function drawnOf(
+  ctx: Context,
+  contract: ContractSnapshot,
+  name: { organizationId: string; userId: string },
+  now: Date,
+): Promise<ReadonlyMap<string, number>> {
+  if (contract.blocks.length === 0) return new Map();
+  return (await BlockBook.open(ctx, contract, name)).drawnNow(contract.levels, now);
+}

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { BLOCK_ORIGINS } from "../core/pricing/blocks.ts";
 import { instantIn } from "../core/instant.ts";
 import { parseSpender, SPENDER_RULE } from "../core/pricing/budgets.ts";
 import { CONTRACT_GROUPINGS, ORGANIZATION_GROUPINGS } from "../core/usage-range.ts";
@@ -160,6 +161,29 @@ const featureRows = z.array(
 const userRows = z.array(
   z.strictObject({ ...named, userId: z.string().nullable(), ...groupSums }).meta({ id: "UsageOfUser" }),
 );
+const featureId = z.string().nullable();
+const unitRows = z.array(
+  z
+    .strictObject({
+      ...named,
+      unit: z.string(),
+      featureId,
+      units: z.number().describe("Number of units, those that were late included"),
+      ...groupSums,
+    })
+    .meta({ id: "UsageOfUnit" }),
+);
+const blockRows = z.array(
+  z
+    .strictObject({
+      ...named,
+      blockId: z.string(),
+      userId: z.string(),
+      origin: z.enum(BLOCK_ORIGINS),
+      drawn: z.number().describe("Drawn in the range: when a period ended, when the block ended, and now"),
+    })
+    .meta({ id: "UsageOfBlock" }),
+);
 const movementRows = z.array(
   z
     .strictObject({
@@ -181,7 +205,7 @@ export const contractUsage = z
     by: z.enum(CONTRACT_GROUPINGS),
     ...range,
     totals: usageTotals,
-    data: z.union([bucketRows, featureRows, movementRows]),
+    data: z.union([bucketRows, featureRows, unitRows, blockRows, movementRows]),
     next: z.number().nullable().optional().describe("Of movements: `before` of the next page"),
   })
   .meta({ id: "ContractUsage" });
@@ -190,7 +214,7 @@ export const organizationUsage = z
     by: z.enum(ORGANIZATION_GROUPINGS),
     ...range,
     totals: usageTotals,
-    data: z.union([bucketRows, featureRows, userRows]),
+    data: z.union([bucketRows, featureRows, userRows, unitRows, blockRows]),
   })
   .meta({ id: "OrganizationUsage" });
 
@@ -202,7 +226,12 @@ const REPORT_QUERY = {
   to: z.string().optional().describe("ISO 8601, exclusive, rounded up. Default: the end of the bucket that holds now"),
   service: z.string().optional().describe("Name of a service, in any case"),
   limit: z.string().optional().describe("Name of a limit"),
-  top: z.int().min(1).max(1000).default(100).describe("Rows per limit, by feature and user; movements per page"),
+  top: z
+    .int()
+    .min(1)
+    .max(1000)
+    .default(100)
+    .describe("Rows per limit, by feature, user, unit and block; movements per page"),
 };
 const SUMS = { service: "tasker", limit: "maxTasks", counted: 295, cleared: 0, late: 0 };
 const REPORT = {
@@ -223,7 +252,7 @@ export const usageReportOperations: readonly Operation[] = [
     method: "GET",
     path: "/contracts/{userId}/usage",
     summary: "Read the usage of a contract",
-    description: `Sums what was counted, cleared and late by hour, day, month or feature, or lists movements. The sums equal the ledger at every moment. ${FORMATS}`,
+    description: `Sums what was counted, cleared and late by hour, day, month, feature or unit, lists what blocks gave, or movements. The sums equal the ledger at every moment. ${FORMATS}`,
     query: z.object({
       by: z.enum(CONTRACT_GROUPINGS).default("day").describe("What the rows are"),
       ...REPORT_QUERY,
@@ -240,7 +269,7 @@ export const usageReportOperations: readonly Operation[] = [
     method: "GET",
     path: "/usage",
     summary: "Read the usage of all contracts",
-    description: `Sums the usage of all contracts by day, feature or end user. Deleted contracts have no history. ${FORMATS}`,
+    description: `Sums the usage of all contracts by day, feature, end user or unit, or lists what blocks gave. Deleted contracts have no history. ${FORMATS}`,
     query: z.object({
       by: z.enum(ORGANIZATION_GROUPINGS).default("day").describe("What the rows are"),
       ...REPORT_QUERY,

@@ -96,5 +96,37 @@ test("the page of all credits finds those that are open, end soon, or were given
   await page.getByRole("row", { name: /ada Max tasks 50 of 100 .* Given Revoked Thanks for the report/ }).waitFor();
   await page.getByRole("row").getByRole("link", { name: "ada" }).click();
   await page.getByRole("heading", { level: 1, name: "ada" }).waitFor();
+});
+
+test("usage shows the units that credits were spent on, for all and for one customer", async () => {
+  const { page } = own;
+  await own.upload(own.sample("scribe"));
+  await own.call(
+    "POST",
+    "/contracts",
+    {
+      userContact: { userId: "zoe", username: "zoe" },
+      contractedServices: { scribe: "1.0.0" },
+      subscriptionPlans: { scribe: "PRO" },
+      subscriptionAddOns: {},
+    },
+    own.key,
+  );
+  await own.call(
+    "POST",
+    "/features/zoe/scribe-write",
+    { "scribe-credits": { "large.input": 20_000, "large.output": 6000 } },
+    own.key,
+  );
+  for (const [path, heading] of [
+    ["/usage", "Usage"],
+    ["/contracts/zoe?tab=usage", "zoe"],
+  ] as const) {
+    await own.open(path, heading);
+    const table = page.getByRole("region", { name: "By unit: Credits" });
+    await table.getByRole("row", { name: "large.output Write 6,000 60" }).waitFor();
+    await table.getByRole("row", { name: "large.input Write 20,000 40" }).waitFor();
+    await expectAccessible(page);
+  }
   expect(own.complaints).toEqual([]);
 });

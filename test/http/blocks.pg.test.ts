@@ -327,6 +327,44 @@ describe("the rules", () => {
     expect(await state(userId)).toEqual([250, 0, 250]);
   });
 
+  test("the history by block says what each gave: in ended periods, at its end, and now", async () => {
+    const userId = await subscribed();
+    const first = await give(userId, 100, { expiresAt: iso(START + 40 * DAY) });
+    const lasting = await give(userId, 50);
+    await use(userId, 260);
+    const drawn = async (query = "") => {
+      const path = `/contracts/${userId}/usage?by=block${query}`;
+      const { body } = await api.call<{ data: { blockId: string; drawn: number }[] }>("GET", path, { key });
+      return body.data.map(({ blockId, drawn: amount }) => [blockId === first.id ? "first" : "lasting", amount]);
+    };
+    expect(await drawn()).toEqual([["first", 60]]);
+    await reset(userId);
+    await use(userId, 255);
+    expect(await drawn()).toEqual([
+      ["first", 100],
+      ["lasting", 15],
+    ]);
+    const { organizationId, owner } = api.callers;
+    const all = await api.call<{ data: object[] }>("GET", `/organizations/${organizationId}/usage?by=block&top=1000`, {
+      key: owner.key,
+    });
+    expect(all.body.data).toContainEqual({
+      service: "tasker",
+      limit: "maxTasks",
+      blockId: lasting.id,
+      userId,
+      origin: "given",
+      drawn: 15,
+    });
+    setNow(START + 45 * DAY);
+    expect(await drawn(`&from=${iso(START)}`)).toEqual([
+      ["first", 100],
+      ["lasting", 15],
+    ]);
+    // The reset moved the next one, so that the period runs on: only what it draws is left of the range.
+    expect(await drawn(`&from=${iso(START + 44 * DAY)}`)).toEqual([["lasting", 15]]);
+  });
+
   test("an organization lists blocks by state, end and origin, in pages", async () => {
     const [one, other] = [await subscribed(), await subscribed()];
     const ended = await give(one, 5, { expiresAt: iso(START + DAY) });

@@ -42,6 +42,7 @@ async function subscribed(version = "2.0.0", limit?: number): Promise<string> {
   await contract(api, key, userId, {
     contractedServices: { scribe: version },
     subscriptionPlans: { scribe: "PRO" },
+    billingPeriod: { renewalDays: 365 },
   });
   if (limit !== undefined) {
     const path = `/contracts/${userId}/overrides/scribe/usageLimits/credits`;
@@ -140,4 +141,82 @@ test("an item of a batch counts at the rates of its moment", async () => {
   ]);
   const plain = await api.call<Answer>("POST", `/features/${userId}/scribe-write?explain=true`, { key, body: {} });
   expect(plain.body.used).toEqual({ [CREDITS]: 1.1 });
+});
+
+interface UnitRow {
+  limit: string;
+  unit: string;
+  featureId: string;
+  units: number;
+  counted: number;
+  late: number;
+}
+async function unitsOf(path: string, given = key): Promise<(string | number)[][]> {
+  const { status, body } = await api.call<{ data: UnitRow[]; error?: string }>("GET", path, { key: given });
+  expect(status, body.error).toBe(200);
+  return body.data.map(({ unit, featureId, units, counted, late }) => [unit, featureId, units, counted, late]);
+}
+
+test("the history by unit sums numbers and costs of units, however they were counted", async () => {
+  const userId = await subscribed();
+  await spend(userId, { a: 10, b: 5 });
+  await spend(userId, { a: 1 });
+  // A hold, settled by units of its own.
+  const { body: held } = await spend(userId, { a: 50 }, "?hold=PT1H");
+  await api.call("POST", `/holds/${held.hold?.id}`, { key, body: { [CREDITS]: { b: 2 } } });
+  // A batch, and a call with an idempotency key, which counts in its own transaction.
+  const item = { userId, featureId: "scribe-write", amounts: { [CREDITS]: { b: 3 } }, key: `${userId}-1` };
+  await api.call("POST", "/usage", { key, body: [item] });
+  await api.call("POST", `/features/${userId}/scribe-write`, {
+    key,
+    body: { [CREDITS]: { a: 4 } },
+    headers: { "idempotency-key": `${userId}-2` },
+  });
+  // Amounts without units are not in it.
+  await api.call("POST", `/features/${userId}/scribe-write`, { key, body: { [CREDITS]: 7 } });
+  const own = `/contracts/${userId}/usage?by=unit`;
+  expect(await unitsOf(own)).toEqual([
+    ["b", "scribe-write", 10, 2, 0],
+    ["a", "scribe-write", 15, 1.5, 0],
+  ]);
+  expect(await unitsOf(`${own}&top=1`)).toEqual([["b", "scribe-write", 10, 2, 0]]);
+  expect(await unitsOf(`${own}&limit=other`)).toEqual([]);
+  const { organizationId, owner } = api.callers;
+  const all = await unitsOf(`/organizations/${organizationId}/usage?by=unit&service=scribe`, owner.key);
+  expect(all).toContainEqual(["a", "scribe-write", expect.any(Number), expect.any(Number), 0]);
+  // A revert gives the newest call back, with its units.
+  await spend(userId, { b: 100 });
+  await api.call("POST", `/features/${userId}/scribe-write?revert=true&latest=true`, { key });
+  expect(await unitsOf(own)).toEqual([
+    ["b", "scribe-write", 10, 2, 0],
+    ["a", "scribe-write", 15, 1.5, 0],
+  ]);
+  // The sums are those of the movements.
+  const { body } = await api.call<{ totals: { counted: number }[] }>("GET", own, { key });
+  expect(body.totals).toMatchObject([{ counted: 10.5 }]);
+});
+
+test("late usage by unit is in the history apart", async () => {
+  const userId = await subscribed();
+  await spend(userId, { a: 10 });
+  setNow(Date.parse("2026-05-03T10:00:00.000Z"));
+  const amounts = { [CREDITS]: { b: 5 } };
+  const item = { userId, featureId: "scribe-write", amounts, key: `${userId}-late`, at: iso(START + 3_600_000) };
+  await api.call("POST", "/usage", { key, body: [item] });
+  const path = `/contracts/${userId}/usage?by=unit&from=2026-03-01`;
+  expect((await unitsOf(path)).toSorted()).toEqual([
+    ["a", "scribe-write", 10, 1, 0],
+    ["b", "scribe-write", 5, 0, 1],
+  ]);
+});
+
+test("a movement without units is as large as before", async () => {
+  const userId = await subscribed();
+  await api.call("POST", `/features/${userId}/scribe-write`, { key, body: { [CREDITS]: 7 } });
+  const [row] = await api.resources.db.execute<{ before: number; now: number; units: unknown }>(`
+    select pg_column_size(row(l.*)) as now, l.units,
+      pg_column_size(row(id, contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, reset_at,
+        created_at, reverted_at, used_at, late_amount, renamed_feature_id, spender, budgets)) as before
+    from usage_ledger l where contract_id = (select id from contracts where user_id = '${userId}') and kind = 'consume'`);
+  expect(row).toMatchObject({ units: null, now: row?.before });
 });

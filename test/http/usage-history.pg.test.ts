@@ -229,7 +229,7 @@ test("the query is checked in order, then the contract", async () => {
     return `${status} ${body.error}`;
   };
   const bad: [string, string][] = [
-    ["?by=user&from=x", "by must be one of hour, day, month, feature, movement"],
+    ["?by=user&from=x", "by must be one of hour, day, month, feature, unit, block, movement"],
     ["?from=x&to=y", "from must be an ISO 8601 date"],
     ["?to=y&top=0", "to must be an ISO 8601 date"],
     ["?top=0", "top must be a whole number from 1 to 1000"],
@@ -244,7 +244,9 @@ test("the query is checked in order, then the contract", async () => {
     expect(await sentence(query, "/contracts/nobody/usage")).toBe(`400 INVALID DATA: ${why}`);
   }
   expect(await sentence("", "/contracts/nobody/usage")).toBe("404 Contract with userId nobody not found");
-  expect(await sentence("?by=hour", "/usage")).toBe("400 INVALID DATA: by must be one of day, feature, user");
+  expect(await sentence("?by=hour", "/usage")).toBe(
+    "400 INVALID DATA: by must be one of day, feature, user, unit, block",
+  );
   const admin = api.callers.platformAdmin.key;
   const named = await get("", "/usage", admin);
   expect(named).toMatchObject({

@@ -1,7 +1,7 @@
 import { Download } from "lucide-react";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
-import type { FeatureUsage, UsageBucket, UsageReport, UsageTotal, UserUsage } from "../answers.ts";
+import type { FeatureUsage, UnitUsage, UsageBucket, UsageReport, UsageTotal, UserUsage } from "../answers.ts";
 import { callForText, path } from "../api.ts";
 import { Select } from "../design/field.tsx";
 import { FilterChip } from "../design/filter-chip.tsx";
@@ -12,6 +12,7 @@ import { formatName, formatNumber, formatShare } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { LocalEvaluationSection } from "../parts/local-evaluation.tsx";
 import { UsageAlertsSection } from "../parts/usage-alerts.tsx";
+import { ByUnit } from "../parts/usage-by-unit.tsx";
 import { isSameLimit, UsageTrend } from "../parts/usage-trend.tsx";
 import { useAsk } from "../queries.ts";
 import { save } from "../save.ts";
@@ -27,7 +28,7 @@ const DAY_MS = 86_400_000;
 /** Rows of each limit by feature and by person. One more is asked for, to know whether there are more. */
 const TOP = 10;
 const ASKED = TOP + 1;
-const GROUPINGS = ["day", "feature", "user"] as const;
+const GROUPINGS = ["day", "feature", "user", "unit", "block"] as const;
 
 /** Returns the first moment of a period that ends with today. Undefined for the default one. */
 function startOf(period: Period): string | undefined {
@@ -47,6 +48,7 @@ export function UsagePage() {
   const users = useAsk<UsageReport<UserUsage>>(to, { ...filters, by: "user", limit, top: ASKED });
   // Without the filter by limit, so that its totals name the limits to choose from.
   const features = useAsk<UsageReport<FeatureUsage>>(to, { ...filters, by: "feature", top: ASKED });
+  const units = useAsk<UsageReport<UnitUsage>>(to, { ...filters, by: "unit", limit, top: ASKED });
   return (
     <Page title={t.title} lead={t.lead} actions={<Export query={{ ...filters, limit }} />}>
       <Filters period={period} service={service} limit={limit} totals={features.data?.totals ?? []} />
@@ -66,6 +68,7 @@ export function UsagePage() {
                     {({ data }) => <ByUser rows={data.filter((row) => isSameLimit(row, total))} />}
                   </Loaded>
                 </div>
+                <ByUnit total={total} rows={units.data?.data ?? []} />
               </Section>
             ))
           )

@@ -1,5 +1,5 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import type { Movement, UsageBucket, UsageReport } from "../answers.ts";
+import type { Movement, UnitUsage, UsageBucket, UsageReport } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Empty, Loaded, Section } from "../design/page.tsx";
 import { Table } from "../design/table.tsx";
@@ -7,6 +7,7 @@ import { formatChange, formatMoment, formatName } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { useAsk } from "../queries.ts";
 import { texts } from "../texts.ts";
+import { ByUnit } from "./usage-by-unit.tsx";
 import { UsageTrend } from "./usage-trend.tsx";
 
 const t = texts.usage;
@@ -17,6 +18,7 @@ export function ContractUsage({ userId }: { userId: string }) {
   const { base } = useHere();
   const to = base + path`/contracts/${userId}/usage`;
   const days = useAsk<UsageReport<UsageBucket>>(to);
+  const units = useAsk<UsageReport<UnitUsage>>(to, { by: "unit" });
   return (
     <>
       <Section title={t.last30}>
@@ -30,6 +32,7 @@ export function ContractUsage({ userId }: { userId: string }) {
                   <div key={`${total.service} ${total.limit}`}>
                     <h3 title={`${total.service}-${total.limit}`}>{formatName(total.limit)}</h3>
                     <UsageTrend report={report} total={total} />
+                    <ByUnit total={total} rows={units.data?.data ?? []} />
                   </div>
                 ))}
               </div>

@@ -52,13 +52,13 @@ export type RecordOptions = CallOptions & RecordingOptions;
 /** Selects usage to sum. Ranges are rounded to whole buckets. */
 export type UsageQuery = Optional<{
   /** Rows of the report. Default: day. */
-  by: "hour" | "day" | "month" | "feature" | "user" | "movement";
+  by: "hour" | "day" | "month" | "feature" | "user" | "unit" | "block" | "movement";
   from: Date | string;
   /** Exclusive. */
   to: Date | string;
   service: string;
   limit: string;
-  /** Rows per limit by feature and user, or movements. Default: 100. */
+  /** Rows per limit by feature, user, unit and block, or movements. Default: 100. */
   top: number;
   /** Movements older than this id. */
   before: number;
@@ -83,6 +83,13 @@ export type UsageRow = Pick<UsageSums, "service" | "limit"> &
       at: string;
       featureId: string | null;
       userId: string;
+      unit: string;
+      /** Number of units; `counted` and `late` are what they cost. */
+      units: number;
+      blockId: string;
+      origin: string;
+      /** Drawn from the block in the range. */
+      drawn: number;
       id: number;
       recordedAt: string;
       kind: string;

@@ -16,6 +16,9 @@ export interface Rollover {
 /** Cost of one unit of a limit, by the name of the unit. */
 export type Rates = ReadonlyMap<string, number>;
 
+/** Number of units of a limit and their cost, by the name of the unit. */
+export type CountedUnits = Readonly<Record<string, readonly [number: number, cost: number]>>;
+
 export interface CreditTerms {
   /** By the name of the limit. */
   readonly rollover: ReadonlyMap<string, Rollover>;

@@ -128,6 +128,26 @@ export async function listBlockUsers(db: Database, organizationId: string): Prom
   return rows.map(({ userId }) => userId);
 }
 
+/** Lists who has blocks that count: the contract, or contracts of the organization. */
+export async function listBlockHolders(
+  db: Database,
+  owner: { contractId: string } | { organizationId: string },
+): Promise<{ organizationId: string; userId: string }[]> {
+  const { organizationId, userId } = contracts;
+  return db
+    .selectDistinct({ organizationId, userId })
+    .from(contractBlocks)
+    .innerJoin(contracts, eq(contracts.id, contractBlocks.contractId))
+    .where(
+      and(
+        "contractId" in owner
+          ? eq(contractBlocks.contractId, owner.contractId)
+          : eq(contractBlocks.organizationId, owner.organizationId),
+        isNull(contractBlocks.settledAt),
+      ),
+    );
+}
+
 /** Block of a listing, with the contract that it belongs to and the name of its service. */
 export interface ListedBlock {
   block: BlockRow;
@@ -144,6 +164,11 @@ export interface BlockFilter {
   origin?: BlockOrigin | undefined;
   /** Stored state that the state of the answer may follow from. */
   states?: readonly StoredBlockState[] | undefined;
+  /**
+   * Only blocks that may be spent: fixed so, or open with at least as much consumed of their limit as they have left. What is
+   * drawn of them is never more than what was consumed.
+   */
+  maybeSpent?: boolean | undefined;
   /** Only blocks that begin after this moment, or by it. */
   begins?: { when: "after" | "by"; moment: Date } | undefined;
 }
@@ -172,6 +197,12 @@ export async function listBlockRows(
           : sql`${contractBlocks.expiresAt} < ${filter.expiresBefore.toISOString()}::timestamptz`,
         filter.origin === undefined ? undefined : eq(contractBlocks.origin, filter.origin),
         filter.states === undefined ? undefined : isAnyOf(contractBlocks.state, filter.states),
+        filter.maybeSpent === true
+          ? sql`(${contractBlocks.state} = 'spent' or exists (
+              select from usage_levels u
+              where u.contract_id = ${contractBlocks.contractId} and u.service_id = ${contractBlocks.serviceId}
+                and u.limit_name = ${contractBlocks.limitName} and u.consumed >= ${contractBlocks.left}))`
+          : undefined,
         filter.begins === undefined
           ? undefined
           : (filter.begins.when === "after" ? gt : lte)(contractBlocks.from, filter.begins.moment),

@@ -1,6 +1,7 @@
 import { PgDialect } from "drizzle-orm/pg-core";
 import { type Connection, databaseError } from "../postgres/connect.ts";
 import type { BudgetMovement } from "../../core/pricing/budgets.ts";
+import type { CountedUnits } from "../../core/pricing/credits.ts";
 import type { BudgetChange } from "./budgets.ts";
 import type { HoldEnd, NewHold } from "./holds.ts";
 import { type Addressed, recordPrivately } from "./outbox.ts";
@@ -30,6 +31,8 @@ export interface Consumption {
   spender?: string | null | undefined;
   /** Balances of budgets that it moves. Default: none. */
   budgets?: readonly BudgetMovement[] | undefined;
+  /** Units that the amount stands for. Default: none. */
+  units?: CountedUnits | undefined;
 }
 
 /** Consumption granted for one contract, with the events to record; usually there are none. */
@@ -104,9 +107,12 @@ const dialect = new PgDialect();
 const OUTCOMES: Readonly<Record<string, Outcome["kind"]>> = { b: "busy", c: "changed", u: "counted" };
 
 const changesHolds = ({ takes, ends }: Decision) => takes.length + ends.length > 0;
-/** True if a movement or hold names its spender, or a budget counts it. */
-const isBudgeted = ({ consumptions, takes, budgets }: Decision) =>
-  budgets.length > 0 || consumptions.some(({ spender }) => spender) || takes.some(({ spender }) => spender);
+/** True if a movement or hold names its spender or its units, or a budget counts it. */
+const isDetailed = ({ consumptions, takes, ends, budgets }: Decision) =>
+  budgets.length > 0 ||
+  consumptions.some(({ spender, units }) => spender || units) ||
+  takes.some(({ spender }) => spender) ||
+  ends.some(({ units }) => units);
 const isMoving = (decision: Decision) => decision.consumptions.length > 0 || changesHolds(decision);
 
 async function count(client: ISql, decisions: readonly Decision[], now: Date): Promise<Outcome[]> {
@@ -115,7 +121,7 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
   const moving = decisions.flatMap((one) => (isMoving(one) ? [one.contract.contractId] : []));
   const moment = now.toISOString();
   const json = (values: readonly object[]) => (values.length === 0 ? null : JSON.stringify(values));
-  const counting = decisions.some(isBudgeted)
+  const counting = decisions.some(isDetailed)
     ? client<CountedRow[]>`select outcomes, transaction from faregate_spend(${contractIds}::text[],
         ${tags}::text[], ${moving}::text[], ${json(decisions.flatMap(changesOf))}::text::json,
         ${json(decisions.flatMap(({ ends }) => ends.map(endOf)))}::text::json,
@@ -152,6 +158,7 @@ interface Change {
   operationId?: string;
   spender?: string | null | undefined;
   budgets?: readonly BudgetMovement[] | undefined;
+  units?: CountedUnits | undefined;
   held?: number;
   openHolds?: number;
   holdDue?: number;
@@ -170,13 +177,14 @@ function changesOf({ organizationId, contract, consumptions, takes, ends }: Deci
     operationId,
     spender: of.spender,
     budgets: of.budgets,
+    units: of.units,
   }));
   for (const { amounts, until } of takes) {
     for (const { serviceId, limitName, amount } of amounts) {
       changes.push({ contractId, serviceId, limitName, held: amount, openHolds: 1, holdDue: until.getTime() });
     }
   }
-  for (const { hold, counted, budgets } of ends) {
+  for (const { hold, counted, budgets, units } of ends) {
     const { id: operationId, featureId } = hold;
     for (const { serviceId, limitName, id, amount: held } of hold.amounts) {
       const change: Change = { contractId, serviceId, limitName, held: -held, openHolds: -1 };
@@ -188,6 +196,7 @@ function changesOf({ organizationId, contract, consumptions, takes, ends }: Deci
         change.operationId = operationId;
         change.spender = hold.spender;
         change.budgets = budgets?.[id];
+        change.units = units?.[id];
       }
       changes.push(change);
     }

@@ -3,6 +3,7 @@ import type { ISql } from "postgres";
 import { sum } from "../../core/exact.ts";
 import type { HeldAmount, HoldState } from "../../core/holds.ts";
 import type { BudgetMovement } from "../../core/pricing/budgets.ts";
+import type { CountedUnits } from "../../core/pricing/credits.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, holds } from "../schema.ts";
@@ -42,6 +43,8 @@ export interface HoldEnd {
   counted: Readonly<Record<string, number>> | null;
   /** Balances of budgets that the counted amounts move, by limit id. Default: none. */
   budgets?: Readonly<Record<string, readonly BudgetMovement[]>> | undefined;
+  /** Units that the counted amounts stand for, by limit id. Default: none. */
+  units?: Readonly<Record<string, CountedUnits>> | undefined;
 }
 
 /** SQL expression: the amounts of a JSON column as rows. */
@@ -57,7 +60,14 @@ export async function takeHolds(tx: Database, taken: readonly NewHold[]): Promis
 export async function endHolds(tx: Database, ends: readonly HoldEnd[]): Promise<void> {
   if (ends.length === 0) return;
   const given = ends.map(
-    ({ hold: { id, contractId, featureId, amounts, kept, counted: before }, state, endedAt, counted, budgets }) => ({
+    ({
+      hold: { id, contractId, featureId, amounts, kept, counted: before },
+      state,
+      endedAt,
+      counted,
+      budgets,
+      units,
+    }) => ({
       id,
       contractId,
       featureId,
@@ -68,6 +78,7 @@ export async function endHolds(tx: Database, ends: readonly HoldEnd[]): Promise<
         ...amount,
         counted: sum(counted?.[amount.id] ?? 0, kept === true ? -(before?.[amount.id] ?? 0) : 0),
         budgets: budgets?.[amount.id],
+        units: units?.[amount.id],
       })),
     }),
   );

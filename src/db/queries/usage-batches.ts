@@ -113,13 +113,14 @@ export async function writeUsage(
     with movement as materialized (
       select * from json_to_recordset(${JSON.stringify(movements)}::json) as given
         ("contractId" text, "serviceId" text, "limitName" text, amount numeric, "featureId" text, "operationId" text,
-          "usedAt" timestamptz, "isLate" boolean, spender text, budgets json)
+          "usedAt" timestamptz, "isLate" boolean, spender text, budgets json, units json)
     ), written as (
       insert into usage_ledger
         (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, late_amount, used_at,
-          created_at, spender, budgets)
+          created_at, spender, budgets, units)
       select "contractId", ${organizationId}, "serviceId", "limitName", case when "isLate" then 'late' else 'consume' end, "featureId",
-        "operationId", case when "isLate" then 0 else amount end, case when "isLate" then amount end, "usedAt", ${moment}, spender, budgets
+        "operationId", case when "isLate" then 0 else amount end, case when "isLate" then amount end, "usedAt", ${moment}, spender,
+        budgets, units
       from movement
     ), counted as (
       update usage_levels u set consumed = u.consumed + m.amount

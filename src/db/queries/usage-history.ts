@@ -31,7 +31,8 @@ export interface UsageSums {
   late: number;
 }
 
-const moment = (at: Date) => sql`${at.toISOString()}::timestamptz`;
+/** SQL expression: a moment. */
+export const moment = (at: Date) => sql`${at.toISOString()}::timestamptz`;
 
 /**
  * SQL condition: the roll-up lacks movement `l`. Above an unknown id the planner expects a third of the ledger, for which it
@@ -45,7 +46,7 @@ const IS_NEWER = sql.raw(
  * SQL condition: movement `l` is in a partition that can have movements of the range. Usage is recorded when it happens or later, by any
  * clock of a sender that is accepted.
  */
-const inPartitions = ({ from }: Pick<UsageFilter, "from">): SQL => sql`l.created_at >= ${moment(from)}`;
+export const inPartitions = ({ from }: Pick<UsageFilter, "from">): SQL => sql`l.created_at >= ${moment(from)}`;
 
 /** Splits the sums of a limit. `total` does not. */
 type Split = "bucket" | "feature_id" | "contract_id" | "total";
@@ -82,7 +83,8 @@ function movedIn({ owner, from, to }: UsageFilter, table: "hours" | "days", spli
     )`;
 }
 
-const isNamed = ({ service, limit }: UsageFilter): SQL => sql`
+/** SQL condition: service `s` and limit of `m` have the names of the filter. */
+export const isNamed = ({ service, limit }: UsageFilter): SQL => sql`
     (${service ?? null}::text is null or s.name_key = ${service ?? null})
     and (${limit ?? null}::text is null or m.limit_name = ${limit ?? null})`;
 

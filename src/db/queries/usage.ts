@@ -1,6 +1,7 @@
 import { and, asc, eq, exists, lt, sql, type SQL } from "drizzle-orm";
 import { lastBoundary, nextBoundary } from "../../core/period.ts";
 import type { BudgetMovement } from "../../core/pricing/budgets.ts";
+import type { CountedUnits } from "../../core/pricing/credits.ts";
 import { NONE_RAISED, type RaisedThreshold } from "../../core/usage-alerts.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
@@ -118,6 +119,8 @@ export interface Movement<L extends Level = Level> {
   runningSince?: Date | undefined;
   /** Balances of budgets that it moves. Default: none. */
   budgets?: readonly BudgetMovement[] | undefined;
+  /** Units that the amount stands for. Default: none. */
+  units?: CountedUnits | undefined;
 }
 
 /** Ledger columns shared by the movements of one call. After a renewal or reset, earlier consumption is not revertible. */
@@ -145,24 +148,27 @@ export async function moveLevels<L extends Level>(
   if (movements.length === 0) return [];
   const startsAtZero = entry.kind === "renew" || entry.kind === "reset";
   const values = JSON.stringify(
-    movements.map(({ level, delta, resetAt, runningSince, budgets }) => ({
+    movements.map(({ level, delta, resetAt, runningSince, budgets, units }) => ({
       service_id: level.serviceId,
       limit_name: level.limitName,
       delta,
       reset_at: resetAt?.toISOString() ?? null,
       running_since: runningSince?.toISOString() ?? null,
       budgets,
+      units,
     })),
   );
   const moved = await tx.execute<{ service_id: string; limit_name: string; consumed: string }>(sql`
     with movement as (
       select service_id, limit_name, sum(delta) as delta, max(reset_at) as reset_at, max(running_since) as running_since,
-        max(budgets::text) as budgets
+        max(budgets::text) as budgets, max(units::text) as units
       from json_to_recordset(${values}::json)
-        as given (service_id text, limit_name text, delta numeric, reset_at timestamptz, running_since timestamptz, budgets json)
+        as given (service_id text, limit_name text, delta numeric, reset_at timestamptz, running_since timestamptz, budgets json,
+          units json)
       group by service_id, limit_name
     ), balance as (
-      select u.service_id, u.limit_name, u.consumed as before, m.delta, m.reset_at, m.running_since, m.budgets
+      select u.service_id, u.limit_name, u.consumed as before, m.delta, m.reset_at, m.running_since, m.budgets,
+        m.units
       from usage_levels u join movement m using (service_id, limit_name)
       where u.contract_id = ${contractId}
     ), changed as (
@@ -175,14 +181,14 @@ export async function moveLevels<L extends Level>(
         alerted_limit = case when ${startsAtZero}::boolean then null else u.alerted_limit end
       from balance b
       where u.contract_id = ${contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
-      returning u.organization_id, u.service_id, u.limit_name, b.before, u.consumed, b.reset_at, b.budgets
+      returning u.organization_id, u.service_id, u.limit_name, b.before, u.consumed, b.reset_at, b.budgets, b.units
     ), written as (
       insert into usage_ledger
         (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, reset_at, created_at, spender,
-          budgets, estimated)
+          budgets, estimated, units)
       select ${contractId}, organization_id, service_id, limit_name, ${entry.kind}, ${entry.featureId ?? null},
         ${entry.operationId}, consumed - before, reset_at, ${entry.now.toISOString()}::timestamptz, ${entry.spender ?? null}::text,
-        budgets::json, ${entry.estimated ?? null}::boolean
+        budgets::json, ${entry.estimated ?? null}::boolean, units::json
       from changed
     )
     select service_id, limit_name, consumed from changed

@@ -14,6 +14,7 @@ import {
   timestamp,
 } from "drizzle-orm/pg-core";
 import type { HeldAmount, HeldBudget, HoldKind, HoldState, OnExpiry } from "../../core/holds.ts";
+import type { CountedUnits } from "../../core/pricing/credits.ts";
 import type { LeaseFacts } from "../../core/leases.ts";
 import type { BudgetMovement } from "../../core/pricing/budgets.ts";
 import { organizations } from "./accounts.ts";
@@ -194,8 +195,14 @@ export const usageLedger = pgTable(
     budgets: json("budgets").$type<BudgetMovement[]>(),
     /** The caller estimated the amount. Null: it is exact. */
     estimated: boolean("estimated"),
+    /** Number and cost of each unit, of a call that named units. Null for other movements. */
+    units: json("units").$type<CountedUnits>(),
   },
   (t) => [
+    // Finds the few movements with units.
+    index("usage_ledger_units_idx")
+      .on(t.contractId, t.createdAt)
+      .where(sql`${t.units} is not null`),
     // No foreign key on the contract: it would repeat a lookup per row although every writer holds the contract's row lock.
     // A trigger deletes the rows with their contract.
     index("usage_ledger_level_idx").on(t.contractId, t.serviceId, t.limitName, t.id),

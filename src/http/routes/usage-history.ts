@@ -23,6 +23,8 @@ const FIELDS: Readonly<Record<UsageGrouping, readonly string[]>> = {
   month: BUCKET_FIELDS,
   feature: ["service", "limit", "featureId", "counted", "late"],
   user: ["service", "limit", "userId", "counted", "late"],
+  unit: ["service", "limit", "unit", "featureId", "units", "counted", "late"],
+  block: ["service", "limit", "blockId", "userId", "origin", "drawn"],
   movement: ["id", "at", "recordedAt", "service", "limit", "kind", "amount", "featureId", "operation"],
 };
 

@@ -14,7 +14,7 @@ import type { Prepared } from "./prepare.ts";
 import type { DecidedResult, EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 import { refuseSeats } from "./seats.ts";
 import { refuseStranger } from "./spenders.ts";
-import { amountsOf, ratesIn } from "./units.ts";
+import { costOf, priceUnits, ratesIn } from "./units.ts";
 
 /** Returns the evaluation that decides about a request: with blocks, unless it says otherwise. */
 export const evaluationFor = (
@@ -33,12 +33,10 @@ export function priced<Request extends EvaluationRequest>(
 ): Request {
   const { evaluation } = prepared;
   refuseStranger(prepared, request);
-  const expected =
-    request.units === undefined
-      ? request.expected
-      : { ...request.expected, ...amountsOf(request.units, ratesIn(evaluation)) };
+  const pricedUnits = request.units && priceUnits(request.units, ratesIn(evaluation));
+  const expected = pricedUnits === undefined ? request.expected : { ...request.expected, ...costOf(pricedUnits) };
   refuseSeats(evaluation, expected);
-  return request.units === undefined ? request : { ...request, expected };
+  return pricedUnits === undefined ? request : { ...request, expected, pricedUnits };
 }
 
 /** Returns an answer with what the units of its request cost. */

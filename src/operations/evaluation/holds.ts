@@ -7,9 +7,9 @@ import { loadBudgets, moveHeld, noBudgetWrites, settledBudgets } from "./budgets
 import { settleSerially } from "./consumption/serial.ts";
 import { evaluatedOrganization } from "./prepare.ts";
 import { holdEnded, requireHold, withOpenHold } from "./open-hold.ts";
-import type { HoldView, SettlementAnswer, UnitCosts, Units } from "./request.ts";
+import type { HoldView, PricedUnits, SettlementAnswer, UnitCosts, Units } from "./request.ts";
 import { viewHold, wrongAmounts } from "./settlement.ts";
-import { amountsOf, costsOf, ratesAt } from "./units.ts";
+import { costOf, costsOf, priceUnits, ratesAt } from "./units.ts";
 
 /**
  * Counts amounts of a hold and ends it, all or none. Amounts up to the held ones are always counted; more only within the
@@ -17,14 +17,15 @@ import { amountsOf, costsOf, ratesAt } from "./units.ts";
  * @throws Failure notFound; conflict if the hold has ended; unprocessable for a missing or an unknown limit.
  */
 export async function settleHold(ctx: Context, asked: Settlement): Promise<SettlementAnswer> {
-  const { id, units, blocks, estimated } = asked;
-  if (units === undefined) return settle(ctx, asked);
+  const { id, units, ...rest } = asked;
+  if (units === undefined) return settle(ctx, { id, ...rest });
   const { hold } = await requireHold(ctx, id);
   const then = await ratesAt(ctx, hold.contractId, hold.createdAt);
   const ratesOf = then ?? (() => undefined);
-  const amounts = { ...asked.amounts, ...amountsOf(units, ratesOf) };
+  const priced = priceUnits(units, ratesOf);
+  const amounts = { ...asked.amounts, ...costOf(priced) };
   const unitCosts = hold.budgets === null ? undefined : costsOf(units, ratesOf);
-  return { ...(await settle(ctx, { id, amounts, blocks, unitCosts, estimated })), amounts };
+  return { ...(await settle(ctx, { ...rest, id, amounts, units: priced, unitCosts })), amounts };
 }
 
 /** Amounts to settle a hold with. Units count at the rates with which it was taken. */
@@ -39,7 +40,10 @@ interface Settlement {
   estimated: boolean;
 }
 
-async function settle(ctx: Context, { id, ...asked }: Omit<Settlement, "units">): Promise<SettlementAnswer> {
+async function settle(
+  ctx: Context,
+  { id, ...asked }: Omit<Settlement, "units"> & { units?: PricedUnits | undefined },
+): Promise<SettlementAnswer> {
   const { amounts, estimated } = asked;
   const kept = estimated ? undefined : keptHold(ctx, id, amounts);
   if (kept !== undefined) {

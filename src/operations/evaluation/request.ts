@@ -1,12 +1,16 @@
 import type { HoldState, OnExpiry } from "../../core/holds.ts";
 import type { OffReason } from "../../core/ofrep.ts";
 import type { BudgetWindow, Spender } from "../../core/pricing/budgets.ts";
+import type { CountedUnits } from "../../core/pricing/credits.ts";
 import type { EvaluationErrorCode, FeatureResult } from "../../core/pricing/evaluate.ts";
 import type { LimitStep } from "../../core/pricing/sources.ts";
 import type { HoldRow } from "../../db/queries/holds.ts";
 
 /** Number of each unit, by limit id. */
 export type Units = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
+/** Number and cost of units, by limit id. */
+export type PricedUnits = Readonly<Record<string, CountedUnits>>;
 
 /** Selects a feature's server or client expression. */
 export interface Mode {
@@ -23,6 +27,8 @@ export interface EvaluationRequest {
   units?: Units | undefined;
   /** Cost of each unit. Default: by the rates of now. */
   unitCosts?: UnitCosts | undefined;
+  /** Number and cost of the units, by limit id, once they are priced. */
+  pricedUnits?: PricedUnits | undefined;
   mode: Mode;
   /** Denies any call that would exceed a limit. Otherwise the contract lets one call exceed it. */
   strict: boolean;
@@ -52,6 +58,8 @@ export interface SettlementRequest {
   hold: HoldRow;
   /** By limit id: zero or more, for each limit of the hold. */
   amounts: Readonly<Record<string, number>>;
+  /** Units that the amounts stand for. Default: none. */
+  units?: PricedUnits | undefined;
   /** False decides about more than the held amounts as if there were no blocks. */
   blocks?: boolean | undefined;
   /** Cost of each unit of the amounts, by limit id, where the call names units. */

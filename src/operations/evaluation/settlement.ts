@@ -80,7 +80,7 @@ export function decideSettlement(
     /** Budget that denies it. */
     denying?: BudgetView | undefined;
   },
-  { userId, hold, amounts }: SettlementRequest,
+  { userId, hold, amounts, units }: SettlementRequest,
   now: Date,
 ): SettlementDecision {
   const limits = hold.amounts.map(({ serviceId, limitName, id, amount: held }) => {
@@ -118,6 +118,7 @@ export function decideSettlement(
     state: isCounted ? "settled" : "released",
     endedAt: now,
     counted: isCounted ? amountsCounted : null,
+    units,
   };
   const { limit, used, remaining, resetAt } = byLimit;
   return {

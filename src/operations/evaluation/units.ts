@@ -1,11 +1,11 @@
-import { sumOfProducts } from "../../core/exact.ts";
-import { creditTermsOf, type Rates } from "../../core/pricing/credits.ts";
+import { sumOfProducts, total } from "../../core/exact.ts";
+import { type CountedUnits, creditTermsOf, type Rates } from "../../core/pricing/credits.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import { readRecord } from "../../db/queries/contract-states.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
-import type { UnitCosts, Units } from "./request.ts";
+import type { PricedUnits, UnitCosts, Units } from "./request.ts";
 
 /*
  * Amounts by unit: a call may name units of a limit instead of an amount, and the rates of the pricing say what they cost.
@@ -39,26 +39,38 @@ export async function ratesAt(ctx: Context, contractId: string, at: Date): Promi
 }
 
 /**
- * Returns the amounts that units cost, as exact decimal sums.
+ * Returns what each unit costs, as exact decimals.
  * @throws Failure unprocessable for a limit without rates, and for an unknown unit.
  */
-export function amountsOf(units: Units, ratesOf: RatesOf): Record<string, number> {
-  const amounts: Record<string, number> = {};
+export function priceUnits(units: Units, ratesOf: RatesOf): Record<string, CountedUnits> {
+  const priced: Record<string, CountedUnits> = {};
   for (const [id, numbers] of Object.entries(units)) {
     const rates = ratesOf(id);
     if (rates === undefined) throw new Failure("unprocessable", `${id} has no rates`);
-    amounts[id] = sumOfProducts(
+    priced[id] = Object.fromEntries(
       Object.entries(numbers).map(([unit, number]) => {
         const rate = rates.get(unit);
         if (rate === undefined) throw new Failure("unprocessable", `Unknown unit of ${id}: ${unit}`);
-        return [number, rate];
+        return [unit, [number, sumOfProducts([[number, rate]])] as const];
       }),
     );
   }
-  return amounts;
+  return priced;
 }
 
-/** Returns what each unit costs, by limit id. Limits and units must have been checked by amountsOf. */
+/**
+ * Returns the amounts that units cost, as exact decimal sums.
+ * @throws Failure as priceUnits.
+ */
+export const amountsOf = (units: Units, ratesOf: RatesOf): Record<string, number> => costOf(priceUnits(units, ratesOf));
+
+/** Sums what units of each limit cost. */
+export const costOf = (priced: PricedUnits): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(priced).map(([id, units]) => [id, total(Object.values(units).map(([, cost]) => cost))]),
+  );
+
+/** Returns what each unit costs, by limit id. Limits and units must have been checked by priceUnits. */
 export function costsOf(units: Units, ratesOf: RatesOf): UnitCosts {
   const costs: Record<string, Record<string, number>> = {};
   for (const [id, numbers] of Object.entries(units)) {

@@ -12,6 +12,8 @@ import {
   type UsageRange,
 } from "../../core/usage-range.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
+import { listBlockHolders } from "../../db/queries/blocks.ts";
+import { loadSnapshot } from "../../db/queries/contract-snapshots.ts";
 import { readLedgerStart } from "../../db/queries/usage-batches.ts";
 import {
   type MovementRow,
@@ -25,9 +27,11 @@ import {
   type UsageOwner,
   type UsageSums,
 } from "../../db/queries/usage-history.ts";
+import { type BlockSums, readDraws, readUnits, type UnitSums } from "../../db/queries/usage-parts.ts";
 import { organizationRole } from "../access.ts";
 import { type Context, snapshot } from "../context.ts";
 import { type ContractAddress, findContract, isAtAddress } from "../contract-address.ts";
+import { drawnOf } from "../due-blocks.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { renewDueLevels } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
@@ -53,7 +57,7 @@ export interface UsageQuery {
 type BucketRow = { at: Date } & UsageSums;
 type FeatureRow = { service: string; limit: string; featureId: string | null; counted: number; late: number };
 type UserRow = { service: string; limit: string; userId: string | null; counted: number; late: number };
-export type UsageRow = BucketRow | FeatureRow | UserRow | MovementRow;
+export type UsageRow = BucketRow | FeatureRow | UserRow | UnitSums | BlockSums | MovementRow;
 
 /** The answer to a question about usage. `totals` cover the whole range, also rows that `top` leaves out. */
 export interface UsageReport {
@@ -87,7 +91,7 @@ export async function readContractUsage(
       const totals = withTracked(await movementTotals({ db }, filter), tracked);
       return { by, from: range.from, to: range.to, totals, data: rows.slice(0, top), next };
     }
-    return reportOf({ db }, query, filter, range, tracked);
+    return reportOf({ ...ctx, db }, query, filter, range, tracked);
   });
 }
 
@@ -124,7 +128,7 @@ export async function readOrganizationUsage(
   const filter = filterOf({ organizationId }, query, inside ?? range);
   if (inside === undefined) return emptyReport(query.by, filter);
   await writeDue(ctx, { organizationId });
-  return snapshot(ctx, ({ db }) => reportOf({ db }, query, filter, inside, []));
+  return snapshot(ctx, ({ db }) => reportOf({ ...ctx, db }, query, filter, inside, []));
 }
 
 async function openContract(ctx: Context, address: ContractAddress, query: UsageQuery) {
@@ -194,12 +198,21 @@ function withTracked(totals: readonly UsageSums[], tracked: readonly Named[]): U
 }
 
 async function reportOf(
-  { db }: Pick<Context, "db">,
+  ctx: Context,
   { by, top = DEFAULT_TOP }: UsageQuery,
   filter: UsageFilter,
   { from, to }: UsageRange,
   tracked: readonly Named[],
 ): Promise<UsageReport> {
+  const { db } = ctx;
+  if (by === "unit" || by === "block") {
+    const totals = withTracked(await readTotals(db, filter, "days"), tracked);
+    const data =
+      by === "unit"
+        ? await readUnits(db, filter, top)
+        : await readDraws(db, filter, { running: await runningDraws(ctx, filter), top });
+    return { by, from, to, totals, data };
+  }
   if (by === "feature" || by === "user") {
     const { totals, rows } = await readGroups(db, filter, { by, top });
     const data = rows.map(({ service, limit, name, counted, late }): FeatureRow | UserRow =>
@@ -213,6 +226,18 @@ async function reportOf(
   const { totals: moved, rows } = await readBuckets(db, filter, bucket);
   const totals = withTracked(moved, tracked);
   return { by, from, to, totals, data: filled(bucket, { from, to }, totals, rows) };
+}
+
+/** Returns what is drawn from open blocks now and not fixed yet, by id; nothing for a range that has ended. */
+async function runningDraws(ctx: Context, { owner, to }: UsageFilter): Promise<ReadonlyMap<string, number>> {
+  const drawn = new Map<string, number>();
+  if (to <= ctx.resources.now()) return drawn;
+  for (const name of await listBlockHolders(ctx.db, owner)) {
+    const contract = await loadSnapshot(ctx.db, name.organizationId, name.userId);
+    if (contract === undefined) continue;
+    for (const [id, amount] of await drawnOf(ctx, contract, name, ctx.resources.now())) drawn.set(id, amount);
+  }
+  return drawn;
 }
 
 /** Lists every bucket of every limit, also those without movements. */

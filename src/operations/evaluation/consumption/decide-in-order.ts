@@ -190,7 +190,7 @@ export function countGranted(
   const { usage, held } = prepared;
   const involved = involvedLevels(prepared, request);
   const { contractId } = prepared.contract;
-  const { featureId, expected } = request;
+  const { featureId, expected, pricedUnits } = request;
   const changes = balanceChanges(prepared, involved, result);
   for (const { id, level } of involved) {
     const { serviceId, limitName } = level;
@@ -198,7 +198,18 @@ export function countGranted(
     const amount = expected[id] ?? 0;
     const spender = recordedSpender(request.spender);
     const budgets = movementsOf(parts, level);
-    writes.consumptions.push({ contractId, serviceId, limitName, amount, featureId, spender, budgets, ...operation });
+    const units = pricedUnits?.[id];
+    writes.consumptions.push({
+      contractId,
+      serviceId,
+      limitName,
+      amount,
+      featureId,
+      spender,
+      budgets,
+      units,
+      ...operation,
+    });
     changeLevel(writes, level, (now) => ({ ...now, consumed: consumedOf(after, held.get(id)) }));
     usage.set(id, after);
   }

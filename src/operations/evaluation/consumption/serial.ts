@@ -57,6 +57,7 @@ export async function consumeSerially(ctx: Context, asked: EvaluationRequest): P
         level,
         delta: request.expected[id] ?? 0,
         budgets: movementsOf(parts, level),
+        units: request.pricedUnits?.[id],
       })),
       {
         kind: "consume",
@@ -112,8 +113,9 @@ export async function settleSerially(
     amounts,
     blocks = true,
     unitCosts,
+    units,
     estimated = false,
-  }: Pick<SettlementRequest, "hold" | "amounts" | "blocks" | "unitCosts" | "estimated">,
+  }: Pick<SettlementRequest, "hold" | "amounts" | "blocks" | "unitCosts" | "units" | "estimated">,
 ): Promise<SettlementAnswer> {
   return withOpenHold(ctx, id, async (ctx, opened) => {
     const { hold, userId, organizationId, contract, evaluation, at } = opened;
@@ -124,7 +126,7 @@ export async function settleSerially(
     const wrong = wrongAmounts(hold, amounts);
     if (wrong !== undefined) throw wrong;
     const { levels, services } = contract;
-    const request = { userId, hold, amounts };
+    const request = { userId, hold, amounts, units };
     const plain = blocks === false && evaluation !== undefined;
     const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at) : evaluation;
     const subject = {

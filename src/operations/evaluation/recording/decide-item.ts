@@ -8,9 +8,9 @@ import { countGranted, noBalanceWrites } from "../consumption/decide-in-order.ts
 import { decide, evaluationFor, involvedLevels, offReason } from "../decision.ts";
 import { EXPIRED, type Prepared } from "../prepare.ts";
 import { recordedSpender } from "../budgets.ts";
-import type { DecidedResult, QueuedEvaluation } from "../request.ts";
+import type { DecidedResult, PricedUnits, QueuedEvaluation } from "../request.ts";
 import { refuseSeats } from "../seats.ts";
-import { amountsOf, costsOf, ratesIn, type RatesOf, splitUnits } from "../units.ts";
+import { costOf, costsOf, priceUnits, ratesIn, type RatesOf, splitUnits } from "../units.ts";
 import { canonicalText, type ItemVerdict, type RecordingMode, type UsageItem } from "./item.ts";
 
 /** How far ahead the sender's clock may be. Such an item counts as of now. */
@@ -89,9 +89,12 @@ export function decideItem(
   if (!("evaluation" in contract)) return verdictOfFailure(item, contract);
   const split = splitUnits(item.amounts);
   let amounts = split.amounts;
+  let pricedUnits: PricedUnits | undefined;
   try {
-    if (split.units !== undefined)
-      amounts = { ...amounts, ...amountsOf(split.units, rates ?? ratesIn(contract.evaluation)) };
+    if (split.units !== undefined) {
+      pricedUnits = priceUnits(split.units, rates ?? ratesIn(contract.evaluation));
+      amounts = { ...amounts, ...costOf(pricedUnits) };
+    }
     refuseSeats(contract.evaluation, amounts);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
@@ -102,6 +105,7 @@ export function decideItem(
     userId: item.userId,
     featureId,
     expected: amounts,
+    pricedUnits,
     mode: { server: mode.server },
     strict: mode.strict,
     dryRun: false,
@@ -133,7 +137,9 @@ export function decideItem(
       for (const { id, level } of involved) {
         const { serviceId, limitName } = level;
         const amount = amounts[id] ?? 0;
-        writes.late.push({ contractId, serviceId, limitName, amount, featureId, operationId: key, usedAt, spender });
+        const units = pricedUnits?.[id];
+        const of = { contractId, serviceId, limitName, featureId, operationId: key };
+        writes.late.push({ ...of, amount, usedAt, spender, units });
       }
       writes.keys.set(key, entry);
       return { key, verdict: "late" };

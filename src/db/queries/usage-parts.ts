@@ -1,0 +1,131 @@
+import { sql, type SQL } from "drizzle-orm";
+import type { BlockOrigin } from "../../core/pricing/blocks.ts";
+import type { Database } from "../postgres/connect.ts";
+import { inPartitions, isNamed, moment, type UsageFilter, type UsageOwner } from "./usage-history.ts";
+import { USED_AT } from "./usage-rollup.ts";
+
+/*
+ * Parts of usage: what units cost, and what blocks gave. Source: contract credits §4.
+ */
+
+/** Sums of one unit of a limit, by feature. */
+export interface UnitSums {
+  service: string;
+  limit: string;
+  unit: string;
+  featureId: string | null;
+  /** Number of units, those that were late included. */
+  units: number;
+  counted: number;
+  late: number;
+}
+
+/** Returns the SQL condition: movement `l` is of the owner. */
+const isMovementOf = (owner: UsageOwner): SQL =>
+  "contractId" in owner
+    ? sql`l.contract_id = ${owner.contractId}`
+    : sql`l.contract_id in (select id from contracts where organization_id = ${owner.organizationId})`;
+
+/**
+ * Sums units per limit and feature, most expensive first, at most `top` per limit. Reads movements, which only those with units
+ * cost; what was reverted does not count.
+ */
+export async function readUnits(db: Database, filter: UsageFilter, top: number): Promise<UnitSums[]> {
+  interface Row extends Record<string, unknown> {
+    service: string;
+    limit_name: string;
+    unit: string;
+    feature_id: string | null;
+    units: string;
+    counted: string;
+    late: string;
+  }
+  const rows = await db.execute<Row>(sql`
+    with moved as materialized (
+      select l.service_id, l.limit_name, u.key as unit, l.feature_id, sum((u.value->>0)::numeric) as units,
+        coalesce(sum((u.value->>1)::numeric) filter (where l.kind <> 'late'), 0) as counted,
+        coalesce(sum((u.value->>1)::numeric) filter (where l.kind = 'late'), 0) as late
+      from usage_ledger l cross join lateral json_each(l.units) u
+      where l.units is not null and l.reverted_at is null and ${isMovementOf(filter.owner)} and ${inPartitions(filter)}
+        and ${USED_AT} >= ${moment(filter.from)} and ${USED_AT} < ${moment(filter.to)}
+      group by 1, 2, 3, 4
+    )
+    select * from (
+      select s.name_key as service, m.limit_name, m.unit, m.feature_id, m.units, m.counted, m.late, row_number() over (
+        partition by m.service_id, m.limit_name
+        order by m.counted desc, m.unit collate "C", m.feature_id collate "C") as place
+      from moved m join services s on s.id = m.service_id
+      where ${isNamed(filter)}
+    ) placed
+    where place <= ${top}::integer
+    order by service collate "C", limit_name collate "C", place`);
+  return rows.map((row) => ({
+    service: row.service,
+    limit: row.limit_name,
+    unit: row.unit,
+    featureId: row.feature_id,
+    units: Number(row.units),
+    counted: Number(row.counted),
+    late: Number(row.late),
+  }));
+}
+
+/** Draws of one block. */
+export interface BlockSums {
+  service: string;
+  limit: string;
+  blockId: string;
+  userId: string;
+  origin: BlockOrigin;
+  drawn: number;
+}
+
+/**
+ * Sums the fixed draws of blocks per limit, largest first, at most `top` per limit. `running` has what open blocks were drawn
+ * that is not fixed yet, by id.
+ */
+export async function readDraws(
+  db: Database,
+  filter: UsageFilter,
+  { running, top }: { running: ReadonlyMap<string, number>; top: number },
+): Promise<BlockSums[]> {
+  const { owner } = filter;
+  const isOwned =
+    "contractId" in owner ? sql`b.contract_id = ${owner.contractId}` : sql`b.organization_id = ${owner.organizationId}`;
+  const given = JSON.stringify([...running].map(([id, amount]) => ({ id, amount })));
+  interface Row extends Record<string, unknown> {
+    service: string;
+    limit_name: string;
+    id: string;
+    user_id: string;
+    origin: BlockOrigin;
+    drawn: string;
+  }
+  const rows = await db.execute<Row>(sql`
+    with draw as materialized (
+      select d.block_id as id, d.amount from block_draws d
+      where d.at >= ${moment(filter.from)} and d.at < ${moment(filter.to)}
+        and ${"contractId" in owner ? sql`d.contract_id = ${owner.contractId}` : sql`d.organization_id = ${owner.organizationId}`}
+      union all
+      select g.id, g.amount from json_to_recordset(${given}::json) as g (id text, amount numeric)
+    ), m as (
+      select b.service_id, b.limit_name, b.id, b.contract_id, b.origin, sum(draw.amount) as drawn
+      from draw join contract_blocks b on b.id = draw.id and ${isOwned} group by 1, 2, 3, 4, 5
+    )
+    select * from (
+      select s.name_key as service, m.limit_name, m.id, c.user_id, m.origin, m.drawn,
+        row_number() over (partition by m.service_id, m.limit_name order by m.drawn desc, m.id collate "C") as place
+      from m join services s on s.id = m.service_id join contracts c on c.id = m.contract_id
+      where m.drawn > 0 and ${isNamed(filter)}
+    ) placed
+    where place <= ${top}::integer
+    order by service collate "C", limit_name collate "C", place`);
+  return rows.map((row) => ({
+    service: row.service,
+    limit: row.limit_name,
+    blockId: row.id,
+    userId: row.user_id,
+    origin: row.origin,
+    drawn: Number(row.drawn),
+  }));
+}
