@@ -134,12 +134,12 @@ function endedBudgets(ctx: Context, contract: ContractSnapshot, name: EndUserNam
   const writes = noBudgetWrites();
   let book: BudgetBook | undefined;
   const move: MoveEndedBudgets<SeenLevel> = async (hold, amounts, { until, levels }) => {
-    const loaded = await loadBudgets(ctx, { contract, at: until }, [], hold.budgets ?? []);
+    const evaluation = await evaluationIfAny(ctx, contract, until);
+    const loaded = await loadBudgets(ctx, { contract, evaluation, at: until }, [], hold.budgets ?? []);
     if (loaded === undefined) return undefined;
     const periods = new Map(levels.map((level) => [levelKey(level), level.runningSince]));
     // Balances that earlier ends have moved are not written yet.
     book = { ...loaded, periods, balances: new Map([...loaded.balances, ...(book?.balances ?? [])]) };
-    const evaluation = await evaluationIfAny(ctx, contract, until);
     const subject = { contract: { ...contract, levels: [...levels] }, evaluation, at: until, budgets: book };
     return byLimit(hold, moveHeld(subject, name, settledBudgets(subject, hold, amounts), writes));
   };

@@ -22,7 +22,14 @@ beforeAll(async () => {
   api = await createTestApi();
   key = api.callers.all.key;
   await upload(api, key, SAMPLE);
+  const version = SAMPLE.replace(/^version:.*$/m, "version: 2.0.0");
+  await upload(api, key, `${version}\ncustom: { faregate: { budgets: ${JSON.stringify(VENDORS)} } }\n`);
 });
+/** Budgets of version 2.0.0. */
+const VENDORS = {
+  fair: { limit: "maxTasks", spender: "*", amount: 20 },
+  own: { limit: "maxTasks", spender: "*/*", amount: 5 },
+};
 beforeEach(() => setNow(START));
 afterAll(async () => {
   expect((await checkLedger(api.resources.db)).violations).toEqual([]);
@@ -31,9 +38,10 @@ afterAll(async () => {
 
 let users = 0;
 /** Contracts a new end user to PRO with an add-on: 300 tasks a month. */
-async function subscribed(): Promise<string> {
+async function subscribed(version = "1.0.0"): Promise<string> {
   const userId = `user-${(users += 1)}`;
   await contract(api, key, userId, {
+    contractedServices: { tasker: version },
     subscriptionPlans: { tasker: "PRO" },
     subscriptionAddOns: { tasker: { extraTasks: 1 } },
     billingPeriod: { renewalDays: 365 },
@@ -270,6 +278,34 @@ describe("a call", () => {
     const { balances } = await show(userId, "each");
     expect(balances.reduce((sum, { used }) => sum + used, 0)).toBe(40);
     expect(Math.max(...balances.map(({ used }) => used))).toBeLessThanOrEqual(7);
+  });
+});
+
+describe("budgets of a pricing", () => {
+  test("count for every contract of the version, beside the contract's own", async () => {
+    const userId = await subscribed("2.0.0");
+    expect(await take(userId, "ada/agent", 5)).toBe(true);
+    expect(await take(userId, "ada/agent", 1)).toBe("own");
+    expect(await take(userId, "ada", 15)).toBe(true);
+    expect(await take(userId, "ada/other", 1)).toBe("fair");
+    await budget(userId, "vip", 50, { spender: "grace" });
+    expect(await take(userId, "grace", 21)).toBe("fair");
+    expect(await take(userId, "grace", 20)).toBe(true);
+    expect((await show(userId, "vip")).balances).toMatchObject([{ spender: "grace", used: 20 }]);
+  });
+
+  test("are held with holds, and rest with their version", async () => {
+    const userId = await subscribed("2.0.0");
+    const { hold } = await ask(userId, "ada", 20, "&hold=PT1H");
+    expect(await take(userId, "ada", 1)).toBe("fair");
+    const subscription = {
+      contractedServices: { tasker: "1.0.0" },
+      subscriptionPlans: { tasker: "PRO" },
+      subscriptionAddOns: { tasker: { extraTasks: 1 } },
+    };
+    expect((await api.call("PUT", `/contracts/${userId}`, { key, body: subscription })).status).toBe(200);
+    expect(await take(userId, "ada", 30)).toBe(true);
+    expect(await settle(hold?.id, 20)).toMatchObject({ body: { eval: true } });
   });
 });
 

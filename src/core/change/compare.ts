@@ -1,5 +1,6 @@
 import type { FeatureValue, LimitValue } from "../pricing/model.ts";
 import { compareAccess } from "./access.ts";
+import { budgetEffects } from "./budgets.ts";
 import { creditEffects } from "./credits.ts";
 import {
   featureValueEffect,
@@ -120,7 +121,10 @@ export function compareLimit(before: Entitlements, after: Entitlements, limit: s
   if (was !== undefined && is !== undefined) {
     const granted = old !== undefined && now !== undefined;
     effects = [limitValueEffect(old, now), ...(granted ? [periodEffect(was, is), meaningEffect(was, is)] : [])];
-    if (granted) effects.push(...creditEffects(before.side.pricing.pricing, after.side.pricing.pricing, limit));
+    if (granted) {
+      const versions = [before.side.pricing.pricing, after.side.pricing.pricing] as const;
+      effects.push(...creditEffects(...versions, limit), ...budgetEffects(...versions, limit));
+    }
   } else if (is !== undefined) effects = [newCapEffect(before, after, limit)];
   else if (was !== undefined) effects = [mirrored(newCapEffect(after, before, limit))];
   const effect = effects.reduce(together, "same");

@@ -13,6 +13,7 @@ import {
   type Spender,
   windowAt,
 } from "../../core/pricing/budgets.ts";
+import { budgetOfPricing, budgetTermsOf, type BudgetTerms } from "../../core/pricing/budget-terms.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import { isBound } from "../../core/pricing/model.ts";
 import { hasAlerts, reachedThresholds } from "../../core/usage-alerts.ts";
@@ -53,6 +54,28 @@ export interface BudgetSubject {
   readonly budgets?: BudgetBook | undefined;
 }
 
+/** Budgets of the pricings of an evaluation by service name, without those of pricings that have none. */
+const ofPricings = new WeakMap<Evaluation, readonly (readonly [service: string, terms: readonly BudgetTerms[]])[]>();
+
+/** Returns the budgets of a contract: its own, and those of its pricings. */
+function budgetsOf(contract: ContractSnapshot, evaluation: Evaluation | undefined): readonly Budget[] {
+  if (evaluation === undefined) return contract.budgets;
+  let found = ofPricings.get(evaluation);
+  if (found === undefined) {
+    found = evaluation.services.flatMap(({ serviceName, pricing }) => {
+      const terms = budgetTermsOf(pricing.pricing);
+      return terms.length === 0 ? [] : [[serviceName, terms] as const];
+    });
+    ofPricings.set(evaluation, found);
+  }
+  if (found.length === 0) return contract.budgets;
+  const own = found.flatMap(([service, terms]) => {
+    const serviceId = contract.services.find(({ key }) => key === service)?.serviceId;
+    return serviceId === undefined ? [] : terms.map((one) => budgetOfPricing(one, serviceId));
+  });
+  return [...own, ...contract.budgets];
+}
+
 /** Balances that were read of a snapshot, which stay true of it: they move with its levels. */
 const cachedBalances = new WeakMap<ContractSnapshot, ReadBooks>();
 type ReadBooks = Pick<BudgetBook, "balances" | "periods">;
@@ -66,11 +89,11 @@ const MAX_CACHED = 2000;
  */
 export function loadBudgets(
   ctx: Pick<Context, "db" | "resources">,
-  { contract, at }: Pick<BudgetSubject, "contract" | "at">,
+  { contract, evaluation, at }: Pick<BudgetSubject, "contract" | "at"> & { evaluation?: Evaluation | undefined },
   spenders: readonly Spender[],
   held: readonly HeldBudget[] = [],
 ): MaybePromise<BudgetBook | undefined> {
-  const { budgets } = contract;
+  const budgets = budgetsOf(contract, evaluation);
   if (budgets.length === 0 && held.length === 0) return undefined;
   const wanted = new Map<string, BalanceName>();
   for (const { budget, spender } of held) wanted.set(balanceKey(budget, spender), { budget, spender });

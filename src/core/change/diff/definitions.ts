@@ -12,6 +12,7 @@ import { creditTermsOf } from "../../pricing/credits.ts";
 import { classOf, equalJson } from "../change.ts";
 import type { Change, ChangeClass, Subject } from "../change.ts";
 import { priceEffect } from "../configuration.ts";
+import { budgetEffect, budgetJson, budgetsOfBoth } from "../budgets.ts";
 import { rateEffect, rolloverEffect, unitsOf } from "../credits.ts";
 import { isUnlimited, meaningEffect, mirrored, periodEffect, together } from "../effect.ts";
 import type { Effect } from "../effect.ts";
@@ -194,7 +195,7 @@ export function comparePricingHeaders(before: Pricing, after: Pricing): Change[]
 function withoutCredits(custom: Pricing["custom"]): JsonValue {
   const { faregate, ...others } = custom;
   if (typeof faregate !== "object" || faregate === null || Array.isArray(faregate)) return { ...custom };
-  const { rates: _, rollover: __, ...rest } = faregate as Readonly<Record<string, JsonValue>>;
+  const { rates: _, rollover: __, budgets: ___, ...rest } = faregate as Readonly<Record<string, JsonValue>>;
   return Object.keys(rest).length === 0 ? others : { ...others, faregate: rest };
 }
 
@@ -213,6 +214,9 @@ export function compareCredits(before: Pricing, after: Pricing): Change[] {
       }
       const [kept, keeps] = [old.rollover.get(name), now.rollover.get(name)];
       report.compare("rollover", kept && { ...kept }, keeps && { ...keeps }, () => rolloverEffect(kept, keeps));
+      for (const [budget, was, is] of budgetsOfBoth(before, after, name)) {
+        report.compare(`budget ${budget}`, was && budgetJson(was), is && budgetJson(is), () => budgetEffect(was, is));
+      }
       return report.changes;
     });
 }

@@ -1,3 +1,4 @@
+import { budgetTermsOf } from "../../pricing/budget-terms.ts";
 import { creditTermsOf, MAX_ROLLOVER_PERIODS } from "../../pricing/credits.ts";
 import { seatsOf, writtenSeats } from "../../pricing/seats.ts";
 import { isBound, type Pricing, type UsageLimit } from "../../pricing/model.ts";
@@ -39,6 +40,14 @@ export function lintCredits(side: Side, report: Report): void {
       idle(
         `No more than ${mostOf(limit, pricing) * MAX_ROLLOVER_PERIODS} of ${name} can be carried over, so the maximum of ${max} has no effect. Lower it, or write null.`,
       );
+    }
+  }
+  for (const { name, limitName, amount } of budgetTermsOf(pricing)) {
+    const limits = typeof amount === "string" ? [limitName, amount] : [limitName];
+    for (const limit of limits) {
+      if (side.pricing.usageLimits.has(limit)) continue;
+      const message = `There is no usage limit ${limit}. Correct the name, or remove the budget ${name}.`;
+      report("unknown-limit", pathOf("budgets", name), message);
     }
   }
   lintSeats(side, report);

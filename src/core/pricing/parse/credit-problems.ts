@@ -1,3 +1,4 @@
+import { readBudgetTerms } from "../budget-terms.ts";
 import { readCreditTerms } from "../credits.ts";
 import { writtenSeats } from "../seats.ts";
 import type { PricingProblem } from "../model.ts";
@@ -7,12 +8,13 @@ import type { TreeEntry, TreeMap } from "./tree.ts";
 import { positions, readYaml } from "./yaml.ts";
 
 /**
- * Refuses a pricing whose terms of credits or seats are wrong, each at its line. Apart from parsing, so that pages which only parse and
+ * Refuses a pricing whose terms of credits, budgets or seats are wrong, each at its line. Apart from parsing, so that pages which only parse and
  * evaluate do not carry it.
  */
 export function refuseWrongCredits(parsed: ParsedPricing, text: string): ParsedPricing {
   if (!parsed.ok) return parsed;
   const { problems } = readCreditTerms(parsed.pricing);
+  problems.push(...readBudgetTerms(parsed.pricing).problems);
   const seats = writtenSeats(parsed.pricing);
   if (seats !== undefined && (typeof seats !== "string" || seats === "")) {
     problems.push({ path: ["faregate", "seats"], message: "custom.faregate.seats must be the name of a usage limit" });

@@ -133,7 +133,7 @@ export async function settleSerially(
       contract,
       evaluation,
       at,
-      budgets: await loadBudgets(ctx, { contract, at }, [], hold.budgets ?? []),
+      budgets: await loadBudgets(ctx, { contract, evaluation, at }, [], hold.budgets ?? []),
     };
     const heldChanges = settledBudgets(subject, hold, amounts, unitCosts);
     const denying = deniedSettlement(subject, hold, heldChanges);
