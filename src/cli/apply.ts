@@ -4,7 +4,7 @@ import { readFolder } from "./files/folder.ts";
 import { declarePlanning, EXITS, HELP, type PlanningOptions, reportRefusals } from "./files/options.ts";
 import { planText } from "./files/plan-text.ts";
 import { planFolder } from "./files/planning.ts";
-import { connect, reporting } from "./files/server.ts";
+import { connect, type HeldChange, reporting } from "./files/server.ts";
 
 interface Options extends PlanningOptions {
   overrideReason?: string;
@@ -34,8 +34,9 @@ export const apply: CliCommand = {
       const overridesGate = overrideReason !== undefined;
       const plan = await planFolder(folder, server, io, { only, prune, failOn, overridesGate });
       const done: DoneStep[] = [];
+      const held: { id: string; summary: string }[] = [];
       if (plan.verdict === "refused") {
-        io.out(json === true ? `${JSON.stringify({ ...plan, done }, null, 2)}\n` : planText(plan));
+        io.out(json === true ? `${JSON.stringify({ ...plan, done, held }, null, 2)}\n` : planText(plan));
         reportRefusals(plan, io);
         return EXITS.failed;
       }
@@ -43,13 +44,18 @@ export const apply: CliCommand = {
         done.push(step);
         if (json !== true) io.out(`${words}\n`);
       };
+      const onHeld = ({ id, summary, message }: HeldChange) => {
+        held.push({ id, summary });
+        if (json !== true) io.out(`${message}\n`);
+      };
       try {
         if (plan.verdict === "changes") {
-          await applyFolder(folder, server, io, { only, prune, overrideReason, secretsOut, onDone });
+          await applyFolder(folder, server, io, { only, prune, overrideReason, secretsOut, onDone, onHeld });
         }
       } finally {
-        if (json === true) io.out(`${JSON.stringify({ ...plan, done }, null, 2)}\n`);
+        if (json === true) io.out(`${JSON.stringify({ ...plan, done, held }, null, 2)}\n`);
       }
+      if (held.length > 0) return EXITS.held;
       if (json !== true && done.length === 0) io.out("nothing to do\n");
       return EXITS.done;
     });

@@ -705,3 +705,35 @@ describe("an export", () => {
     expect(byKey.files["pricings/faregate.yml"]).not.toMatch(/^gate:|public/m);
   });
 });
+
+describe("an organization whose changes need a second person", () => {
+  const approvals = (actions: string[]) =>
+    api.call("PUT", `/organizations/${organization.id}/approvals`, { key: owner.key, body: { actions } });
+
+  test("apply does what needs nobody, prints the request ids, and exits 3; after the approval, nothing is left", async () => {
+    await run("apply", ONE);
+    await approvals(["archive", "gate"]);
+    const applied = await run("apply", TWO);
+    expect(applied.code).toBe(3);
+    const [, id = ""] =
+      /Archive 1\.0\.0 of Tasker waits for a second person: change request ([0-9a-f]{24})/.exec(applied.out) ?? [];
+    expect(await versions()).toEqual(["1.0.0 active", "1.1.0 active"]);
+    const repeated = await run("apply", TWO, "--json");
+    expect(repeated.code).toBe(3);
+    expect(JSON.parse(repeated.out)).toMatchObject({ done: [], held: [{ id, summary: "Archive 1.0.0 of Tasker" }] });
+    const { key } = api.callers.platformAdmin;
+    const path = `/organizations/${organization.id}/change-requests/${id}/approve`;
+    expect((await api.call("POST", path, { key })).status).toBe(200);
+    expect(await versions()).toEqual(["1.0.0 archived", "1.1.0 active"]);
+    expect(await run("apply", TWO)).toMatchObject({ code: 0, out: "nothing to do\n" });
+  });
+
+  test("the gate of a folder waits, too", async () => {
+    await approvals(["gate"]);
+    const files = tasker({ "1.0.0": { pricing: OLD } }, { rest: "gate:\n  - { rule: noPriceRise }\n" });
+    const applied = await asOwner("apply", files);
+    expect([applied.code, applied.err]).toEqual([3, ""]);
+    expect(applied.out).toMatch(/Change the gate's rules waits for a second person: change request [0-9a-f]{24}\n/);
+    expect(await versions()).toEqual(["1.0.0 active"]);
+  });
+});

@@ -6,7 +6,7 @@ import { describePartStep, partsOf } from "./parts.ts";
 import { PartSteps } from "./part-steps.ts";
 import type { PartStep, PlanOptions } from "./plan.ts";
 import { surroundingsOf, targetsOf } from "./planning.ts";
-import { type Server, servicePath, versionPath } from "./server.ts";
+import { HeldChange, type Server, servicePath, versionPath } from "./server.ts";
 import { changesOf, describeStep, type ServiceStep } from "./steps.ts";
 
 /** Rounds per service: others may change it meanwhile. */
@@ -24,6 +24,8 @@ export interface ApplyOptions extends Pick<PlanOptions, "only" | "prune"> {
   readonly secretsOut: string | undefined;
   /** Called after each step. */
   readonly onDone: (step: DoneStep, words: string) => void;
+  /** Called for each change that waits for a second person. Further steps of its service follow once it is approved. */
+  readonly onHeld: (change: HeldChange) => void;
 }
 
 /**
@@ -44,6 +46,10 @@ export async function applyFolder(folder: Folder, server: Server, io: Io, option
         if (await parts.carryOut(step)) options.onDone(step, describePartStep(step));
         isDone = true;
       } catch (error) {
+        if (error instanceof HeldChange) {
+          options.onHeld(error);
+          break;
+        }
         await busy.waitOr(error);
         // The step may have been done nevertheless.
         isDone = !(await isLeft());
@@ -100,6 +106,7 @@ class Application {
         await this.#send(step, current?.name ?? name);
         this.#options.onDone({ service: name, ...step }, `${name}: ${describeStep(step)}`);
       } catch (error) {
+        if (error instanceof HeldChange) return this.#options.onHeld(error);
         const isConflict = error instanceof ServiceRequestError && (error.status === 400 || error.status === 409);
         if (isConflict) failed = { step: JSON.stringify(step), error };
         // The next round compares with the server again, since the step may have been done nevertheless.

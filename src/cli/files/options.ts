@@ -5,11 +5,12 @@ import { PARTS, type Part, type Plan, refusalsOf } from "./plan.ts";
 import { SEVERITIES } from "./review.ts";
 import type { ServerOptions } from "./server.ts";
 
-/** Exit codes of plan, apply and export: a plan with changes is no failure. */
-export const EXITS = { done: 0, failed: 1, changes: 2 } as const;
+/** Exit codes of plan, apply and export: a plan with changes is no failure. `held`: a change waits for a second person. */
+export const EXITS = { done: 0, failed: 1, changes: 2, held: 3 } as const;
 
 export const HELP = `
-Exit codes: 0 done, or nothing to do; 1 refused or failed; 2 (plan only) there are changes.
+Exit codes: 0 done, or nothing to do; 1 refused or failed; 2 (plan only) there are changes;
+3 (apply only) a change waits for a second person.
 The server's address and key can be set as FAREGATE_URL, FAREGATE_API_KEY and FAREGATE_ORGANIZATION.`;
 
 export interface FolderOptions extends ServerOptions {

@@ -58,6 +58,17 @@ export interface Gate {
   readonly rules: readonly { readonly rule: GateRule; readonly passed: boolean; readonly reason: string }[];
 }
 
+/** Thrown for a change that the server holds until a second person approves it. */
+export class HeldChange extends Error {
+  readonly id: string;
+  readonly summary: string;
+  constructor(id: string, summary: string) {
+    super(`${summary} waits for a second person: change request ${id}`);
+    this.id = id;
+    this.summary = summary;
+  }
+}
+
 /** A connection with one organization of a server. */
 export class Server {
   readonly organization: { readonly id: string; readonly name: string };
@@ -72,9 +83,15 @@ export class Server {
     this.#base = rights.isUser ? `/organizations/${organization.id}` : "";
   }
 
-  /** Sends a call below the organization, and returns its answer. @throws ServiceRequestError */
+  /**
+   * Sends a call below the organization, and returns its answer.
+   * @throws ServiceRequestError; HeldChange for a change that waits for a second person.
+   */
   async send(method: Call["method"], path: string, rest: Partial<Call> = {}) {
-    return this.#transport.send({ ...rest, method, path: `${this.#base}${path}` });
+    const answer = await this.#transport.send({ ...rest, method, path: `${this.#base}${path}` });
+    const held = isObject(answer.body) ? answer.body["changeRequest"] : undefined;
+    if (isChangeRequest(held)) throw new HeldChange(held.id, held.summary);
+    return answer;
   }
 
   async #read<T>(path: string, isIt: (value: unknown) => value is T, rest: Partial<Call> = {}): Promise<T> {
@@ -159,6 +176,8 @@ export { pathOf as servicePath };
 
 const isText = (value: unknown): value is string => typeof value === "string";
 const isNamed = (value: unknown): value is { name: string } => isObject(value) && isText(value["name"]);
+const isChangeRequest = (value: unknown): value is { id: string; summary: string } =>
+  isObject(value) && isText(value["id"]) && isText(value["summary"]);
 const isVersion = (value: unknown): value is VersionFile => isObject(value) && isText(value["sha256"]);
 const isWebhook = (value: unknown): value is ServerWebhook => isObject(value) && isText(value["url"]);
 const isGate = (value: unknown): value is { rules: GateRule[] } => isObject(value) && Array.isArray(value["rules"]);
