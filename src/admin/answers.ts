@@ -15,6 +15,7 @@ import type * as holds from "../wire/holds.ts";
 import type * as offers from "../wire/offers.ts";
 import type * as organizations from "../wire/organizations.ts";
 import type * as overrides from "../wire/overrides.ts";
+import type * as replays from "../wire/replay.ts";
 import type * as scheduled from "../wire/scheduled.ts";
 import type * as sessions from "../wire/sessions.ts";
 import type * as signOn from "../wire/sign-on.ts";
@@ -105,6 +106,8 @@ export type ImpactGroup = Impact["groups"][number];
 /** A contract's plan and add-ons for one service. */
 export type Configuration = ImpactGroup["configuration"];
 export type GateVerdict = Impact["gate"];
+export type ReplayReport = z.output<typeof replays.replayReport>;
+export type ReplayGroup = ReplayReport["groups"][number];
 /** Body of a response that a closed gate caused. */
 export type ClosedGate = NonNullable<z.output<typeof failures.failure>["gate"]>;
 export type Gate = z.output<typeof gates.gate>;

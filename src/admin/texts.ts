@@ -1,7 +1,7 @@
 import { account, register, sessions, signIn } from "./texts/account.ts";
 import { billing } from "./texts/billing.ts";
 import { credits } from "./texts/credits.ts";
-import { change, compare, decisions, gate } from "./texts/change.ts";
+import { change, compare, decisions, gate, replay } from "./texts/change.ts";
 import { access, asOf, contract, contracts, holds, novation, terms, upcoming } from "./texts/contracts.ts";
 import { analytics, audit, cache, denials, health, overview } from "./texts/overview.ts";
 import { keys, members, organizations, users } from "./texts/people.ts";
@@ -48,6 +48,7 @@ export const texts = {
   cache,
   health,
   audit,
+  replay,
   compare,
   change,
   decisions,

@@ -8,10 +8,22 @@ import { test } from "./test.ts";
 import { apply } from "./apply.ts";
 import { exportCommand } from "./export.ts";
 import { plan } from "./plan.ts";
+import { replay } from "./replay.ts";
 import { types } from "./types.ts";
 
 /** Every command. A new command needs a file beside this one and an entry here. */
-const COMMANDS: readonly CliCommand[] = [types, diff, lint, test, plan, apply, exportCommand, importSpace, compare];
+const COMMANDS: readonly CliCommand[] = [
+  types,
+  diff,
+  lint,
+  test,
+  replay,
+  plan,
+  apply,
+  exportCommand,
+  importSpace,
+  compare,
+];
 
 const EXIT_CODES = `
 Exit codes: 0 done; 1 the answer is no, such as "out of date"; 2 there is no answer: wrong usage, or what could not be read.`;

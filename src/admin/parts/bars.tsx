@@ -51,8 +51,10 @@ export function Trend(props: {
   days: readonly string[];
   data: readonly number[];
   columns?: readonly Column[];
+  /** True if the last day is not today. */
+  isOver?: boolean;
 }) {
-  const { name, days, data } = props;
+  const { name, days, data, isOver = false } = props;
   const most = Math.max(1, ...data);
   const step = TREND_WIDTH / Math.max(1, data.length);
   const sum = formatNumber(sumOf(data));
@@ -82,7 +84,7 @@ export function Trend(props: {
           return (
             <rect
               key={index}
-              className={index === data.length - 1 ? "b2" : "b1"}
+              className={index === data.length - 1 && !isOver ? "b2" : "b1"}
               x={index * step + TREND_GAP / 2}
               y={TREND_HEIGHT - height}
               width={step - TREND_GAP}
@@ -96,7 +98,7 @@ export function Trend(props: {
       <p className="row between small faint">
         <span>{formatDay(days[0] ?? "")}</span>
         <span>{t.upTo(formatNumber(most))}</span>
-        <span>{t.today}</span>
+        <span>{isOver ? formatDay(days.at(-1) ?? "") : t.today}</span>
       </p>
       <AsTable name={name} labels={days.map(formatDay)} columns={props.columns ?? [{ name: t.count, data }]} />
     </figure>

@@ -1,5 +1,34 @@
 const people = (count: string) => `${count} ${count === "1" ? "contract" : "contracts"}`;
 
+export const replay = {
+  title: "Try it on last month",
+  lead: "Runs what customers used last month again under this pricing: who would have been stopped, and what everybody would have paid. Nothing is changed.",
+  keepPlans: "Customers keep their plan where this pricing has it",
+  start: "Try it on last month",
+  working: "Reading last month…",
+  progress: (done: string, all: string) => `${done} of ${all} contracts`,
+  stopped: (count: string, all: string, share: string) =>
+    `${count} of ${people(all)} would have been stopped (${share})`,
+  revenue: (then: string, replayed: string) => `Revenue: ${then} → ${replayed}.`,
+  paying: (more: string, less: string, same: string) => `${more} pay more, ${less} pay less, ${same} pay the same.`,
+  unpriced: (count: string) => `${people(count)} without a comparable price ${count === "1" ? "is" : "are"} left out.`,
+  denials: "Denied calls",
+  contracts: "Contracts",
+  groups: "Plans last month",
+  from: "Had",
+  to: "Becomes",
+  stoppedShort: "Stopped",
+  first: "First stop",
+  days: (count: string) => (count === "1" ? "after 1 day" : `after ${count} days`),
+  revenueShort: "Revenue",
+  top: "Most affected",
+  user: "Customer",
+  unknown: (limits: string) => `Only this pricing has ${limits}: nobody reported their use.`,
+  basis: "Only counted usage is known; checks that counted nothing are not included.",
+  incomplete: "Not all terms of last month are recorded.",
+  allContracts: "All contracts of the service",
+} as const;
+
 export const compare = {
   title: (service: string) => `Compare versions of ${service}`,
   lead: "What subscribers gain and lose from one version to the other",

@@ -4,6 +4,7 @@ import { type Call, expected, listOf, segment, Transport } from "../../client/ba
 import { isObject } from "../../client/pricing-token.ts";
 import { ServiceRequestError } from "../../client/service-request-error.ts";
 import type { GateRule } from "../../core/change/impact/gate.ts";
+import type { ReplayReport } from "../../core/change/replay/report.ts";
 import { CliFailure, type Io } from "../command.ts";
 
 /** Longest wait for one answer. Predictions read every contract. */
@@ -148,6 +149,14 @@ export class Server {
     return this.#read(`${pathOf(service)}/impact`, isImpact, { method: "POST", body, isRead: true });
   }
 
+  /** Replays recorded usage under a draft. */
+  replay(service: string, options: object, draft: string): Promise<ReplayReport> {
+    const form = new FormData();
+    form.append("replay", JSON.stringify(options));
+    form.append("pricing", new Blob([draft]), "pricing.yml");
+    return this.#read(`${pathOf(service)}/replay`, isReplay, { method: "POST", body: form, isRead: true });
+  }
+
   webhooks(): Promise<ServerWebhook[]> {
     return this.#read("/webhooks", listOf(isWebhook));
   }
@@ -187,6 +196,9 @@ const isPublicOffer = (value: unknown): value is { services: string[] } =>
   isObject(value) && Array.isArray(value["services"]);
 const isImpact = (value: unknown): value is Impact =>
   isObject(value) && isObject(value["counts"]) && Array.isArray(value["groups"]) && isObject(value["gate"]);
+
+const isReplay = (value: unknown): value is ReplayReport =>
+  isObject(value) && isObject(value["totals"]) && Array.isArray(value["groups"]);
 
 interface Organization {
   readonly id: string;

@@ -136,7 +136,7 @@ export async function readReplayRecords(
         select json_agg(json_build_object('id', h.id, 'featureId', h.feature_id, 'amounts', h.amounts,
           'createdAt', ${milliseconds("h.created_at")}, 'endedAt', ${milliseconds("coalesce(h.ended_at, h.until)")}) order by h.id)
         from holds h
-        where h.contract_id = c.id and h.id >= ${oldestHold} and h.kind = 'hold' and h.created_at < ${moment(to)}
+        where h.contract_id = c.id and h.id >= ${oldestHold} and h.kind = 'hold' and not h.kept and h.created_at < ${moment(to)}
           and coalesce(h.ended_at, h.until) >= ${moment(from)}), '[]'),
       'movements', coalesce((
         select json_agg(json_build_array(l.kind, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta,
