@@ -40,6 +40,7 @@ export type {
 export type { ContractBilling, RenewalPeriod } from "./back/billing.ts";
 export type { Override, OverrideChange, OverrideElement, OverrideQuery, OverrideValue } from "./back/overrides.ts";
 export type { Balance, Block, BlockQuery, BlockState, NewBlock } from "./back/blocks.ts";
+export type { Budget, BudgetReached, BudgetWindow, NewBudget, Spender } from "./back/budgets.ts";
 export type { Member, MemberCounts, MemberPage, MemberQuery, MemberUse, NewMember } from "./back/members.ts";
 export type { Hold, HoldAnswer, HoldQuery, HoldState, SettleAnswer } from "./back/holds.ts";
 export type { Lease, LeaseAnswer, LeaseReport, NewLease } from "./back/leases.ts";

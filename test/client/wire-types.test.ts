@@ -6,6 +6,7 @@ import type * as results from "../../src/client/back/feature-result.ts";
 import type * as features from "../../src/client/back/features.ts";
 import type * as holds from "../../src/client/back/holds.ts";
 import type * as leases from "../../src/client/back/leases.ts";
+import type * as budgets from "../../src/client/back/budgets.ts";
 import type * as members from "../../src/client/back/members.ts";
 import type * as overrides from "../../src/client/back/overrides.ts";
 import type * as subscriptions from "../../src/client/back/subscription.ts";
@@ -16,6 +17,7 @@ import type * as contractsOnWire from "../../src/wire/contracts.ts";
 import type * as featuresOnWire from "../../src/wire/features.ts";
 import type * as holdsOnWire from "../../src/wire/holds.ts";
 import type * as leasesOnWire from "../../src/wire/leases.ts";
+import type * as budgetsOnWire from "../../src/wire/budgets.ts";
 import type * as membersOnWire from "../../src/wire/members.ts";
 import type * as offersOnWire from "../../src/wire/offers.ts";
 import type * as overridesOnWire from "../../src/wire/overrides.ts";
@@ -58,6 +60,11 @@ test("the wire accepts the bodies of the client", () => {
   >();
   expectTypeOf<Json<Omit<blocks.NewBlock, "from" | "expiresAt">>>().toExtend<
     Omit<Json<z.input<typeof blocksOnWire.newBlock>>, "from" | "expiresAt">
+  >();
+  expectTypeOf<Json<z.output<typeof budgetsOnWire.budget>>>().toExtend<Json<budgets.Budget>>();
+  expectTypeOf<Json<z.output<typeof budgetsOnWire.budgetView>>>().toExtend<Json<budgets.BudgetReached>>();
+  expectTypeOf<Json<Omit<budgets.NewBudget, "until" | "thresholds">>>().toExtend<
+    Omit<Json<z.input<typeof budgetsOnWire.newBudget>>, "until" | "thresholds">
   >();
   expectTypeOf<{ readonly data: readonly Json<members.NewMember>[] }>().toExtend<
     Json<z.input<typeof membersOnWire.memberList>>

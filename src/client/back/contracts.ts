@@ -12,6 +12,7 @@ import {
   type UserContact,
 } from "./contract.ts";
 import { type Balance, Blocks, isBalance } from "./blocks.ts";
+import { Budgets } from "./budgets.ts";
 import { Members } from "./members.ts";
 import { type Hold, type HoldQuery, isHoldPage } from "./holds.ts";
 import {
@@ -55,12 +56,15 @@ export class Contracts {
   readonly blocks: Blocks;
   /** People who use a contract. */
   readonly members: Members;
+  /** How much of a limit spenders may take. */
+  readonly budgets: Budgets;
   private readonly transport: Transport;
   private readonly fallbackCache: FallbackCache;
 
   constructor(transport: Transport, fallbackCache: FallbackCache) {
     this.blocks = new Blocks(transport, fallbackCache);
     this.members = new Members(transport, fallbackCache);
+    this.budgets = new Budgets(transport, fallbackCache);
     this.transport = transport;
     this.fallbackCache = fallbackCache;
   }

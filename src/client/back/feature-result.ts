@@ -1,3 +1,4 @@
+import type { BudgetReached } from "./budgets.ts";
 import type { FeatureError } from "../pricing-token.ts";
 
 /**
@@ -31,6 +32,10 @@ export interface Reasons {
     | "LIMIT_REACHED"
     | "NOT_GRANTED"
     | FeatureError["code"];
+  /** The first budget that denies the call, from the contract down. Also without `explain`. */
+  readonly budget?: BudgetReached;
+  /** Budgets that count the call, from the contract down. */
+  readonly budgets?: readonly BudgetReached[];
   /** How much of the usage open holds and leases hold. */
   readonly held?: Readonly<Record<string, number>> | null;
   /** Steps that make each limit, in their order. */

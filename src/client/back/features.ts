@@ -5,6 +5,7 @@ import { instant, type Optional, type Paging } from "./subscription.ts";
 import type { FeatureId } from "../feature-id.ts";
 import { isUnlock } from "../ask.ts";
 import type { Unlock } from "../offer.ts";
+import { type Spender, spenderPath } from "./budgets.ts";
 import type { Freshness, FallbackCache, OutageOptions } from "./fallback-cache.ts";
 import { isObject, ownValue } from "../pricing-token.ts";
 import { tokenOf } from "../request.ts";
@@ -63,6 +64,8 @@ export interface PastAnswer extends FeatureResult {
 
 /** Options of evaluations. */
 export interface EvaluationOptions extends CallOptions, OutageOptions {
+  /** The one who spends, whose budgets decide too. Default: nobody. */
+  spender?: Spender | undefined;
   /** Evaluates server expressions where features have them. */
   server?: boolean | undefined;
 }
@@ -137,11 +140,12 @@ export class Features {
     const consumes = hasAmounts && !dryRun;
     const idempotencyKey = consumes ? (options.idempotencyKey ?? crypto.randomUUID()) : undefined;
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
-    const query = { server, strict, dryRun, explain, blocks: blocks === false ? false : undefined };
+    const spender = spenderPath(options.spender);
+    const query = { server, strict, dryRun, explain, blocks: blocks === false ? false : undefined, spender };
     const call = { method: "POST", path, query, body: consumption, isRead: !consumes, idempotencyKey } as const;
     const denied = { limit: null, used: null, error: null };
     const answer = await this.fallbackCache.answer<FeatureResult>(
-      { userId, key: `one ${server} ${featureId}`, options },
+      { userId, key: keyOf(`one ${server} ${featureId}`, spender), options },
       () => this.transport.ask(call, isResult, options),
       {
         // A dry run with amounts describes a hypothetical consumption, so do not cache it.
@@ -156,7 +160,7 @@ export class Features {
   /** Evaluates all features of an end user, as on or off. */
   async evaluateAll(userId: string, options: EvaluationOptions = {}): Promise<AllFeatures> {
     const answer = await this.fallbackCache.answer<{ features: Record<string, boolean>; isOpen?: boolean }>(
-      { userId, key: `all ${options.server === true}`, options },
+      { userId, key: keyOf(`all ${options.server === true}`, spenderPath(options.spender)), options },
       async () => ({ features: await this.askAll(userId, recordOf(isBoolean), options) }),
       { isCacheable: () => true, fallback: (isOpen) => ({ features: {}, isOpen }) },
     );
@@ -170,7 +174,7 @@ export class Features {
    */
   async explainAll(
     userId: string,
-    options: CallOptions & Pick<EvaluationOptions, "server"> = {},
+    options: CallOptions & Pick<EvaluationOptions, "server" | "spender"> = {},
   ): Promise<Record<string, FeatureResult>> {
     return this.askAll(userId, recordOf(isResult), options, true);
   }
@@ -206,11 +210,16 @@ export class Features {
   async revert(
     userId: string,
     featureId: FeatureId,
-    options: CountedOptions & { latest?: boolean | undefined } = {},
+    options: CountedOptions & {
+      latest?: boolean | undefined;
+      /** Only what this one consumed, or somebody below. */
+      spender?: Spender | undefined;
+    } = {},
   ): Promise<void> {
     const { latest = false, idempotencyKey = crypto.randomUUID() } = options;
+    const query = { revert: true, latest, spender: spenderPath(options.spender) };
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
-    await this.transport.send({ method: "POST", path, query: { revert: true, latest }, idempotencyKey }, options);
+    await this.transport.send({ method: "POST", path, query, idempotencyKey }, options);
     this.fallbackCache.evict(userId);
   }
 
@@ -245,11 +254,13 @@ export class Features {
    */
   async pricingToken(
     userId: string,
-    options: CallOptions & Pick<EvaluationOptions, "server"> & { signature?: "HS256" | "EdDSA" | undefined } = {},
+    options: CallOptions &
+      Pick<EvaluationOptions, "server" | "spender"> & { signature?: "HS256" | "EdDSA" | undefined } = {},
   ): Promise<string> {
     const path = `/features${segment("userId", userId)}/pricing-token`;
     const { server, signature } = options;
-    const call: Call = { method: "POST", path, query: { server, signature }, isRead: true };
+    const query = { server, signature, spender: spenderPath(options.spender) };
+    const call: Call = { method: "POST", path, query, isRead: true };
     return tokenOf(await this.transport.send(call, options));
   }
 
@@ -261,14 +272,17 @@ export class Features {
   private askAll<T>(
     userId: string,
     isIt: Guard<T>,
-    options: CallOptions & Pick<EvaluationOptions, "server">,
+    options: CallOptions & Pick<EvaluationOptions, "server" | "spender">,
     details = false,
   ): Promise<T> {
     const path = `/features${segment("userId", userId)}`;
-    const { server } = options;
-    return this.transport.ask({ method: "POST", path, query: { server, details }, isRead: true }, isIt, options);
+    const query = { server: options.server, details, spender: spenderPath(options.spender) };
+    return this.transport.ask({ method: "POST", path, query, isRead: true }, isIt, options);
   }
 }
+
+/** Key of a cached answer, which differs by spender. */
+const keyOf = (of: string, spender: string | undefined): string => (spender === undefined ? of : `${of} ${spender}`);
 
 function isResult(value: unknown): value is FeatureResult {
   return isObject(value) && typeof value["eval"] === "boolean";

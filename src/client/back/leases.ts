@@ -1,4 +1,5 @@
 import type { FeatureId } from "../feature-id.ts";
+import { type Spender, spenderPath } from "./budgets.ts";
 import { isObject } from "../pricing-token.ts";
 import type { Optional } from "./subscription.ts";
 import type { FallbackCache } from "./fallback-cache.ts";
@@ -46,6 +47,8 @@ export interface NewLease {
   for: string;
   /** Evaluates the server expression where the feature has one. */
   server?: boolean | undefined;
+  /** The one who spends it, whose budgets bound it. Default: nobody. */
+  spender?: Spender | undefined;
 }
 
 /** Report of what was spent of a lease. */
@@ -78,12 +81,18 @@ export class Leases {
   async open(
     userId: string,
     featureId: FeatureId,
-    { server, ...body }: NewLease,
+    { server, spender, ...body }: NewLease,
     options: CountedOptions = {},
   ): Promise<LeaseAnswer> {
     const { idempotencyKey = crypto.randomUUID() } = options;
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}/leases`;
-    const call = { method: "POST", path, query: { server }, body, idempotencyKey } as const;
+    const call = {
+      method: "POST",
+      path,
+      query: { server, spender: spenderPath(spender) },
+      body,
+      idempotencyKey,
+    } as const;
     const answer = await this.transport.ask(call, isLeaseAnswer, options);
     this.fallbackCache.evict(userId);
     return answer;

@@ -1,3 +1,4 @@
+import type { Spender } from "./budgets.ts";
 import { isObject } from "../pricing-token.ts";
 import type { Consumption } from "./features.ts";
 import type { FeatureId } from "../feature-id.ts";
@@ -16,6 +17,8 @@ export interface UsageItem {
   readonly at?: Date | string | undefined;
   /** False decides as if the contract had no blocks. Default: true. */
   readonly blocks?: boolean | undefined;
+  /** The one who spent. Default: nobody. */
+  readonly spender?: Spender | undefined;
 }
 
 /** Outcome of an item. `late`: recorded for its past period, without counting. */

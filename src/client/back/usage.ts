@@ -1,6 +1,7 @@
 import { isObject } from "../pricing-token.ts";
 import { ServiceRequestError } from "../service-request-error.ts";
 import type { FeatureId } from "../feature-id.ts";
+import { type Spender, spenderPath } from "./budgets.ts";
 import type { FallbackCache } from "./fallback-cache.ts";
 import type { Consumption } from "./features.ts";
 import { type Hold, type HoldAnswer, isHold, type SettleAnswer } from "./holds.ts";
@@ -30,6 +31,8 @@ export interface HoldOptions extends CountedOptions {
   server?: boolean | undefined;
   /** Adds `reason`, `held` and `sources` to the answer. */
   explain?: boolean | undefined;
+  /** The one who spends, whose budgets count it. Default: nobody. */
+  spender?: Spender | undefined;
 }
 
 /** Ended holds that are remembered, so that leaving their block sends no call. */
@@ -61,7 +64,7 @@ export class Usage {
     const { consumption: body, duration, onExpiry, server, explain } = options;
     const { idempotencyKey = crypto.randomUUID() } = options;
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
-    const query = { hold: duration, onExpiry, server, explain };
+    const query = { hold: duration, onExpiry, server, explain, spender: spenderPath(options.spender) };
     const call = { method: "POST", path, query, body, idempotencyKey } as const;
     const answer = await this.transport.ask(call, isHoldAnswer, options);
     this.fallbackCache.evict(userId);
@@ -103,9 +106,10 @@ export class Usage {
   async record(items: readonly UsageItem[], options: RecordOptions = {}): Promise<RecordedUsage> {
     if (items.length > MAX_ITEMS) throw new Error(`A batch has at most ${MAX_ITEMS} items`);
     const { strict, server, late } = options;
-    const body = items.map(({ key = crypto.randomUUID(), at, ...item }) => ({
+    const body = items.map(({ key = crypto.randomUUID(), at, spender, ...item }) => ({
       ...item,
       key,
+      ...(spender === undefined ? {} : { spender: spenderPath(spender) }),
       ...(at === undefined ? {} : { at: instant(at) }),
     }));
     const call = { method: "POST", path: "/usage", query: { strict, server, late }, body, isRead: true } as const;
