@@ -11,6 +11,8 @@ import type * as usage from "../wire/usage.ts";
 import type { usageAlerts } from "../wire/usage-alerts.ts";
 import type { localEvaluation } from "../wire/local-evaluation.ts";
 import type * as gates from "../wire/gate.ts";
+import type * as invitations from "../wire/invitations.ts";
+import type * as approvals from "../wire/approvals.ts";
 import type * as holds from "../wire/holds.ts";
 import type * as offers from "../wire/offers.ts";
 import type * as organizations from "../wire/organizations.ts";
@@ -33,6 +35,13 @@ export type User = UserPage["data"][number];
 export type Visit = z.output<typeof signOn.signInMethods>;
 export type SignedInUser = NonNullable<Visit["user"]>;
 export type UserSession = z.output<typeof sessions.session>;
+
+export type Invitation = z.output<typeof invitations.invitationListed>;
+export type CreatedInvitation = z.output<typeof invitations.invitationCreated>;
+export type InvitationOffer = z.output<typeof invitations.invitationOffer>;
+export type AcceptedInvitation = z.output<typeof invitations.invitationAccepted>;
+export type Approvals = z.output<typeof approvals.approvalsShown>;
+export type ChangeRequest = z.output<typeof approvals.changeRequest>;
 
 export type OrganizationPage = z.output<typeof organizations.organizationPage>;
 export type Organization = OrganizationPage["data"][number];

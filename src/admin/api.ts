@@ -83,7 +83,8 @@ async function send(method: Method, to: string, options: Call): Promise<Response
 
 /**
  * Sends a request and returns the parsed body with the response headers.
- * @throws Refused when the server answered with an error or could not be reached.
+ * @throws Refused when the server answered with an error or could not be reached, and for a change that waits for a second
+ * person.
  */
 export async function callWithHeaders<T>(
   method: Method,
@@ -91,7 +92,9 @@ export async function callWithHeaders<T>(
   options: Call = {},
 ): Promise<{ body: T; headers: Headers }> {
   const response = await send(method, to, options);
-  return { body: shaped<T>(parsed(await response.text())), headers: response.headers };
+  const body = parsed(await response.text());
+  if (response.status === 202) refuseHeld(body);
+  return { body: shaped<T>(body), headers: response.headers };
 }
 
 /**
@@ -145,6 +148,12 @@ function parsed(text: string): unknown {
   } catch {
     return text;
   }
+}
+
+/** @throws Refused for a change that waits for a second person: no caller must take it for made. */
+function refuseHeld(body: unknown): void {
+  const { changeRequest } = shaped<{ changeRequest?: { summary: string } }>(body);
+  if (changeRequest !== undefined) throw new Refused(202, texts.approvals.held(changeRequest.summary));
 }
 
 function refusalOf(response: Response, body: unknown): Refused {

@@ -2,6 +2,8 @@ import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
 import { BrowserRouter, Route, Routes } from "react-router";
 import type { Visit } from "./answers.ts";
+import { InvitationPage } from "./pages/invitation.tsx";
+import { NewPasswordPage, RecoveryPage } from "./pages/recovery.tsx";
 import { RegisterPage } from "./pages/register.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { SessionProvider, useSession } from "./session.tsx";
@@ -30,6 +32,9 @@ function App() {
     return (
       <Routes>
         <Route path="/register" element={<RegisterPage />} />
+        <Route path="/invitations/:token" element={<InvitationPage />} />
+        <Route path="/recovery" element={<RecoveryPage />} />
+        <Route path="/recovery/:token" element={<NewPasswordPage />} />
         <Route path="*" element={<SignInPage />} />
       </Routes>
     );

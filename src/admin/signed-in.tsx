@@ -5,6 +5,8 @@ import type { Organization, OrganizationPage } from "./answers.ts";
 import { Refused } from "./api.ts";
 import { Empty, Loaded, Note, Page } from "./design/page.tsx";
 import { ToastProvider } from "./design/toast.tsx";
+import { InvitationPage } from "./pages/invitation.tsx";
+import { NewPasswordPage } from "./pages/recovery.tsx";
 import { SignInAgain } from "./parts/sign-in-again.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { useAsk } from "./queries.ts";
@@ -39,6 +41,7 @@ const ChangePage = lazy(async () => ({ default: (await import("./pages/change.ts
 const NovationPage = lazy(async () => ({ default: (await import("./pages/change.tsx")).NovationPage }));
 const DecisionsPage = lazy(async () => ({ default: (await import("./pages/decisions.tsx")).DecisionsPage }));
 const GatePage = lazy(async () => ({ default: (await import("./pages/gate.tsx")).GatePage }));
+const ApprovalsPage = lazy(async () => ({ default: (await import("./pages/approvals.tsx")).ApprovalsPage }));
 const BillingPage = lazy(async () => ({ default: (await import("./pages/billing.tsx")).BillingPage }));
 const CreditsPage = lazy(async () => ({ default: (await import("./pages/credits.tsx")).CreditsPage }));
 const OverridesPage = lazy(async () => ({ default: (await import("./pages/overrides.tsx")).OverridesPage }));
@@ -84,6 +87,9 @@ function Pages() {
       <Routes>
         <Route path="/" element={<Home />} />
         <Route path="/register" element={<Navigate to="/" replace />} />
+        <Route path="/invitations/:token" element={<InvitationPage />} />
+        <Route path="/recovery" element={<Navigate to="/" replace />} />
+        <Route path="/recovery/:token" element={<NewPasswordPage />} />
         <Route path="/sign-in" element={<SignedInAlready />} />
         <Route path="/o/:organizationId" element={<InOrganization />}>
           <Route index element={<OverviewPage />} />
@@ -108,6 +114,7 @@ function Pages() {
           <Route path="keys" element={<KeysPage />} />
           <Route path="members" element={<MembersPage />} />
           <Route path="gate" element={<GatePage />} />
+          <Route path="approvals" element={<ApprovalsPage />} />
           <Route path="overrides" element={<OverridesPage />} />
           <Route path="billing" element={<BillingPage />} />
           <Route path="credits" element={<CreditsPage />} />

@@ -1,4 +1,5 @@
 import { account, register, sessions, signIn } from "./texts/account.ts";
+import { approvals, invitations, recovery } from "./texts/approvals.ts";
 import { billing } from "./texts/billing.ts";
 import { credits } from "./texts/credits.ts";
 import { change, compare, decisions, gate, replay } from "./texts/change.ts";
@@ -40,6 +41,9 @@ export const texts = {
   billing,
   keys,
   members,
+  invitations,
+  recovery,
+  approvals,
   organizations,
   users,
   overview,

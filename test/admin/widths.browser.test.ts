@@ -28,6 +28,7 @@ test.each([
   "/services/Tasker/novate",
   "/services/Tasker/decisions",
   "/gate",
+  "/approvals",
   "/upload",
   "/contracts",
   `/contracts/${USER}`,

@@ -15,6 +15,7 @@ import { Confirm } from "../design/dialog.tsx";
 import { Field, Form, Select } from "../design/field.tsx";
 import { GuardedButton } from "../design/guarded-button.tsx";
 import { Failed, Page, Section } from "../design/page.tsx";
+import { Invitations } from "../parts/invitations.tsx";
 import { RoleMatrix } from "../parts/role-matrix.tsx";
 import { Table } from "../design/table.tsx";
 import { useChange } from "../queries.ts";
@@ -59,6 +60,7 @@ export function MembersPage() {
         <Failed error={change.error} />
         {denyAddMember(actor, "EVALUATOR") === undefined ? <AddMember /> : null}
       </Section>
+      {denyAddMember(actor, "EVALUATOR") === undefined ? <Invitations /> : null}
       {denyUpdate(actor, { owner: true, default: false }) === undefined ? <Transfer /> : null}
       <Section title={t.matrixTitle}>
         <RoleMatrix />

@@ -62,6 +62,13 @@ export function SignInPage() {
           </button>
         </Form>
       )}
+      {methods?.password === "false" ? null : (
+        <p className="small soft">
+          <Link className="link" to="/recovery">
+            {texts.recovery.forgot}
+          </Link>
+        </p>
+      )}
       {methods?.signUp === false ? null : (
         <p className="small soft">
           {t.noAccount}{" "}

@@ -27,6 +27,7 @@ import {
   SearchCheck,
   ShieldCheck,
   Tag,
+  UserCheck,
   UserRound,
   UsersRound,
   Webhook,
@@ -70,6 +71,7 @@ export const INSIDE: readonly { group?: keyof typeof t.groups; pages: readonly E
     pages: [
       { name: "services", icon: Package, to: "/services", call: "/services" },
       { name: "gate", icon: ShieldCheck, to: "/gate", call: "/gate" },
+      { name: "approvals", icon: UserCheck, to: "/approvals", call: "/change-requests" },
     ],
   },
   {
@@ -191,6 +193,7 @@ export const IS_MAC = /Mac|iPhone|iPad/.test(navigator.userAgent);
 /** Guides about pages, by the first part of their address that names one. */
 const GUIDES: readonly (readonly [part: RegExp, guide: string])[] = [
   [/\/(archive|activate|disable|novate|compare|decisions|gate)(\/|$)/, "change-a-pricing"],
+  [/\/approvals$/, "sign-in"],
   [/\/price-page$/, "offers"],
   [/\/(overrides|upcoming)$/, "custom-terms"],
   [/\/(upload|services)(\/|$)/, "pricing-file"],

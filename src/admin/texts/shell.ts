@@ -27,6 +27,7 @@ export const shell = {
     overview: "Overview",
     services: "Services",
     gate: "Guardrails",
+    approvals: "Approvals",
     contracts: "Contracts",
     overrides: "Custom terms",
     credits: "Credits",

@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
+
+const own = useConsole();
+
+/** Signs the window in as another user. */
+async function become(username: string): Promise<void> {
+  await own.page.context().clearCookies();
+  await own.page.goto(own.url);
+  await own.signIn(username);
+}
+
+test("an owner invites somebody by a link, who creates an account with it and lands in the organization", async () => {
+  const { page } = own;
+  await own.open("/members", "Members");
+  await page.getByLabel("Joins as").selectOption("ADMIN");
+  await page.getByRole("button", { name: "Create link" }).click();
+  const link = (await page.getByText(/\/console\/invitations\/[0-9a-f]{64}$/).textContent()) ?? "";
+  await page.getByRole("row", { name: /^Link only/ }).waitFor();
+  await expectAccessible(page);
+  await page.context().clearCookies();
+  await page.goto(link);
+  await page.getByRole("heading", { name: /^Join / }).waitFor();
+  await page.getByText("admin invites you as Admin.").waitFor();
+  await expectAccessible(page);
+  await page.getByLabel("Username").fill("grace");
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Create an account and join" }).click();
+  await page.waitForURL(new RegExp(`/o/${own.organizationId}$`));
+  await page.goto(link);
+  await page.getByRole("heading", { name: "This link is not valid" }).waitFor();
+  await expectAccessible(page);
+});
+
+test("an archiving waits for a second person, who sees its effect and approves it", async () => {
+  const { page } = own;
+  await become("admin");
+  const text = own.sample("tasker");
+  await own.upload(text);
+  await own.upload(text.replace('version: "1.0.0"', 'version: "1.1.0"'), "Tasker");
+  await own.contract("ada", "PRO");
+  await own.open("/approvals", "Approvals");
+  await page.getByText("No change is waiting.").waitFor();
+  await page.getByLabel("Archive a version").check();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Approvals saved").waitFor();
+  await own.call("PUT", `/organizations/${own.organizationId}/services/Tasker/pricings/1.0.0?availability=archived`, {
+    subscriptionPlan: "PRO",
+    subscriptionAddOns: {},
+  });
+  await page.reload();
+  await page.getByRole("heading", { name: "Archive 1.0.0 of Tasker" }).waitFor();
+  await expectAccessible(page);
+  await become("grace");
+  await own.open("/approvals", "Approvals");
+  await page.getByRole("row", { name: /^contracts 1$/ }).waitFor();
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Approve: Archive 1.0.0 of Tasker" }).click();
+  await page.getByText("Change approved and made").waitFor();
+  await page.getByText("No change is waiting.").waitFor();
+  await page.getByRole("row", { name: /^Archive 1.0.0 of Tasker Approved grace$/ }).waitFor();
+});
+
+test("a forgotten password is asked for, and set by a link, without a key in the page", async () => {
+  const { page } = own;
+  const made = await own.call<{ url: string }>("POST", "/users/grace/recovery");
+  await page.context().clearCookies();
+  await page.goto(own.url);
+  await page.getByRole("link", { name: "Forgot your password?" }).click();
+  await page.getByLabel("Username").fill("grace");
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Send the link" }).click();
+  await page.getByText(/^If the account has an email address, a link is on its way/).waitFor();
+  await page.goto(made.url);
+  await page.getByLabel("New password").fill("another-horse-battery");
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Set the password" }).click();
+  await page.getByText("The password is set. Sign in with it.").waitFor();
+  const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, document.body.innerHTML]));
+  expect(kept).not.toMatch(/usr_|org_/);
+});
