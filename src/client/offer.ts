@@ -85,7 +85,13 @@ export type Offer = Readonly<Record<"service" | "key" | "pricingVersion" | "crea
     billing: Amounts;
     tags: readonly string[];
     features: readonly (Row & Readonly<{ tag: string | null }>)[];
-    limits: readonly (Row & Readonly<{ unit: string; period: Readonly<{ value: number; unit: string }> | null }>)[];
+    limits: readonly (Row &
+      Readonly<{
+        unit: string;
+        period: Readonly<{ value: number; unit: string }> | null;
+        /** Cost of each unit. */
+        rates?: readonly (Shown<number> & Readonly<{ unit: string }>)[];
+      }>)[];
     plans: readonly OfferedPlan[];
     addOns: readonly OfferedAddOn[];
     current?: (Configuration & Readonly<{ expired: boolean }>) | null;

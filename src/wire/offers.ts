@@ -141,6 +141,10 @@ export const offer = z
         type: z.enum(LIMIT_TYPES),
         unit: z.string(),
         period: period.nullable(),
+        rates: z
+          .array(z.strictObject({ unit: z.string(), value: z.number(), text: z.string() }).meta({ id: "OfferedRate" }))
+          .optional()
+          .describe("Cost of each unit; absent for a limit without rates"),
       }),
     ),
     plans: z.array(

@@ -220,3 +220,16 @@ test("a movement without units is as large as before", async () => {
     from usage_ledger l where contract_id = (select id from contracts where user_id = '${userId}') and kind = 'consume'`);
   expect(row).toMatchObject({ units: null, now: row?.before });
 });
+
+test("an offer shows what units of a limit cost, and nothing for limits without rates", async () => {
+  interface Offered {
+    limits: { name: string; rates?: { unit: string; value: number; text: string }[] }[];
+  }
+  const { body } = await api.call<Offered>("GET", "/services/scribe/offer?pricingVersion=1.0.0", { key });
+  const { rates } = body.limits.find(({ name }) => name === "credits") ?? {};
+  expect(rates).toContainEqual({ unit: "large.output", value: 0.01, text: "0.01 credit per large.output" });
+  expect(rates).toHaveLength(5);
+  await upload(api, key, readFileSync(new URL("../../src/samples/tasker.yml", import.meta.url), "utf8"));
+  const tasker = await api.call<Offered>("GET", "/services/tasker/offer", { key });
+  expect(tasker.body.limits.every((limit) => !("rates" in limit))).toBe(true);
+});

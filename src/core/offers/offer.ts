@@ -14,10 +14,11 @@ import type {
   UsageLimit,
   ValueType,
 } from "../pricing/model.ts";
+import { creditTermsOf, type Rates } from "../pricing/credits.ts";
 import { constraintsOf } from "../pricing/subscription.ts";
 import { chooseAddOn, choosePlan, heldUnits, scenarioOf } from "./choices.ts";
 import type { Held, Scenario } from "./choices.ts";
-import { extensionText, featureText, limitText, priceText } from "./texts.ts";
+import { extensionText, featureText, limitText, priceText, rateText } from "./texts.ts";
 import type { Shown } from "./texts.ts";
 import { named } from "./unlock.ts";
 import type { NamedConfiguration } from "./unlock.ts";
@@ -41,6 +42,13 @@ export interface OfferedLimit {
   readonly type: LimitType;
   readonly unit: string;
   readonly period: Period | null;
+  /** What each unit costs of it. Absent for a limit without rates. */
+  readonly rates?: readonly OfferedRate[];
+}
+
+/** Cost of one unit of a limit. */
+export interface OfferedRate extends Shown<number> {
+  readonly unit: string;
 }
 
 interface OfferedItem {
@@ -111,11 +119,16 @@ function offeredFeature(key: string, feature: Feature): OfferedFeature {
   return { name, id: `${key}-${name}`, label, description: description ?? null, valueType, type, tag: tag ?? null };
 }
 
-function offeredLimit(key: string, limit: UsageLimit): OfferedLimit {
+function offeredLimit(key: string, limit: UsageLimit, rates: Rates | undefined): OfferedLimit {
   const { name, description, valueType, type, unit, period } = limit;
   const label = labelOf(description, name);
   const id = `${key}-${name}`;
-  return { name, id, label, description: description ?? null, valueType, type, unit, period: period ?? null };
+  const offered = { name, id, label, description: description ?? null, valueType, type, unit, period: period ?? null };
+  if (rates === undefined) return offered;
+  return {
+    ...offered,
+    rates: [...rates].map(([of, value]) => ({ unit: of, value, text: rateText(value, limit, of) })),
+  };
 }
 
 function itemOf(item: Plan | AddOn, currency: string): OfferedItem {
@@ -229,6 +242,7 @@ export function offerFor(
       ...(user === undefined ? {} : { held: heldUnits(addOn, held) }),
     };
   };
+  const { rates } = creditTermsOf(pricing);
   const current =
     held === undefined ? null : { ...named(held.side.pricing, held.configuration), expired: held.expired };
   return {
@@ -241,7 +255,7 @@ export function offerFor(
     billing,
     tags,
     features: features.map((feature) => offeredFeature(key, feature)),
-    limits: limits.map((limit) => offeredLimit(key, limit)),
+    limits: limits.map((limit) => offeredLimit(key, limit, rates.get(limit.name))),
     plans: shown.plans.map(planOf),
     addOns: pricing.addOns.filter(isShownAddOn).map(addOnOf),
     ...(user === undefined ? {} : { current }),

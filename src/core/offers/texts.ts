@@ -52,6 +52,11 @@ export function priceText(price: number | string, currency: string, unit: string
   return `${formatted(price, 2)} ${currency}${per === "" ? "" : ` / ${per}`}`;
 }
 
+/** Formats the cost of a unit: `0.01 credits per large.output`. */
+export function rateText(value: number, limit: { unit: string }, of: string): string {
+  return `${withUnit(numberText(value), limit.unit)} per ${of}`;
+}
+
 /** Formats the value of a feature. */
 export function featureText(value: FeatureValue): string {
   if (typeof value === "boolean") return value ? "Included" : "Not included";
