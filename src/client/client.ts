@@ -58,5 +58,6 @@ export type {
   UsageVerdict,
 } from "./back/usage-items.ts";
 export type { Freshness, OutageOptions } from "./back/fallback-cache.ts";
+export type { DeniedCalls, ReplayedPrice, ReplayOptions, ReplayReport } from "./back/replay.ts";
 export type { Pricing, Service, VersionFile } from "./back/services.ts";
 export type { CallOptions, CountedOptions } from "./back/transport.ts";

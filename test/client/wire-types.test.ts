@@ -9,6 +9,7 @@ import type * as leases from "../../src/client/back/leases.ts";
 import type * as budgets from "../../src/client/back/budgets.ts";
 import type * as members from "../../src/client/back/members.ts";
 import type * as overrides from "../../src/client/back/overrides.ts";
+import type * as replays from "../../src/client/back/replay.ts";
 import type * as subscriptions from "../../src/client/back/subscription.ts";
 import type * as services from "../../src/client/back/services.ts";
 import type * as offers from "../../src/client/offer.ts";
@@ -21,6 +22,7 @@ import type * as budgetsOnWire from "../../src/wire/budgets.ts";
 import type * as membersOnWire from "../../src/wire/members.ts";
 import type * as offersOnWire from "../../src/wire/offers.ts";
 import type * as overridesOnWire from "../../src/wire/overrides.ts";
+import type * as replaysOnWire from "../../src/wire/replay.ts";
 import type * as filesOnWire from "../../src/wire/version-files.ts";
 import type * as servicesOnWire from "../../src/wire/services.ts";
 
@@ -49,6 +51,7 @@ test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<results.FeatureResult>>();
   expectTypeOf<Json<z.output<typeof servicesOnWire.service>>>().toExtend<Json<services.Service>>();
   expectTypeOf<Json<z.output<typeof filesOnWire.versionFile>>>().toExtend<Json<services.VersionFile>>();
+  expectTypeOf<Json<z.output<typeof replaysOnWire.replayReport>>>().toExtend<Json<replays.ReplayReport>>();
   expectTypeOf<Json<z.output<typeof offersOnWire.unlock>>>().toExtend<Json<offers.Unlock>>();
   expectTypeOf<Json<z.output<typeof offersOnWire.offer>>>().toExtend<Json<offers.Offer>>();
 });
@@ -71,5 +74,8 @@ test("the wire accepts the bodies of the client", () => {
   >();
   expectTypeOf<Json<Omit<leases.NewLease, "server">>>().toExtend<Json<z.input<typeof leasesOnWire.leaseRequest>>>();
   expectTypeOf<Json<leases.LeaseReport>>().toExtend<Json<z.input<typeof leasesOnWire.leaseReport>>>();
+  expectTypeOf<Json<Omit<replays.ReplayOptions, "pricing">>>().toExtend<
+    Json<z.input<typeof replaysOnWire.replayBody>>
+  >();
   expectTypeOf<Json<subscriptions.Novation>>().toExtend<Json<z.input<typeof contractsOnWire.novation>>>();
 });

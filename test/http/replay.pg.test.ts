@@ -2,6 +2,7 @@ import { sql } from "drizzle-orm";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ReplayReport } from "../../src/core/change/replay/report.ts";
+import { Faregate } from "../../src/client/client.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, upload } from "../support/contracting.ts";
 import { eventsDuring } from "../support/invariants.ts";
@@ -182,6 +183,17 @@ test("names what the target lacks, and what only the target has", async () => {
     totals: { denied: { movements: 6, reasons: { gone: 6 } } },
     unknown: ["tasker-maxJobs"],
   });
+});
+
+test("the client sends versions and drafts", async () => {
+  const faregate = new Faregate({
+    url: "http://faregate.test",
+    apiKey: key,
+    fetch: (input, init) => Promise.resolve(api.app.request(new Request(input, init))),
+  });
+  const report = await faregate.services.replay("Tasker", { pricing: draft("5.0.0"), keepPlans: true });
+  expect(report).toMatchObject({ targetVersion: "5.0.0", totals: { denied: { movements: 2 } } });
+  expect((await faregate.services.replay("Tasker", { pricingVersion: "1.0.0" })).totals.denied.movements).toBe(0);
 });
 
 test("leaves out contracts that are deleted, and those of other organizations", async () => {

@@ -2,6 +2,7 @@ import { isOffer } from "../ask.ts";
 import type { Offer } from "../offer.ts";
 import { isObject } from "../pricing-token.ts";
 import { ServiceRequestError } from "../service-request-error.ts";
+import type { ReplayOptions, ReplayReport } from "./replay.ts";
 import { type Call, type CallOptions, listOf, segment, type Transport } from "./transport.ts";
 
 /** A service with its versions. Each was uploaded, or fetched from a URL. Source: contract services-pricings §3. */
@@ -129,6 +130,27 @@ export class Services {
   }
 
   /**
+   * Says what last month would have been under a version or a draft: who would have been stopped, and what everybody would have
+   * paid. Changes nothing. Needs a key of scope MANAGEMENT or ALL.
+   * @throws ServiceRequestError with status 429 while another replay of the organization runs.
+   */
+  async replay(
+    serviceName: string,
+    { pricing, ...replay }: ReplayOptions,
+    options?: CallOptions,
+  ): Promise<ReplayReport> {
+    let body: object = replay;
+    if (pricing !== undefined) {
+      const form = new FormData();
+      form.append("replay", JSON.stringify(replay));
+      form.append("pricing", new Blob([pricing]), "pricing.yml");
+      body = form;
+    }
+    const call = { method: "POST", path: `${pathOf(serviceName)}/replay`, body, isRead: true } as const;
+    return this.transport.ask(call, isReplay, options);
+  }
+
+  /**
    * Returns one version.
    * @throws ServiceRequestError with status 404 if there is none.
    */
@@ -147,6 +169,9 @@ function textOf(serviceName: string, pricingVersion: string, file: "source" | "e
 
 function isVersionFile(value: unknown): value is VersionFile {
   return isObject(value) && typeof value["pricingVersion"] === "string" && typeof value["sha256"] === "string";
+}
+function isReplay(value: unknown): value is ReplayReport {
+  return isObject(value) && isObject(value["totals"]) && Array.isArray(value["groups"]);
 }
 function isService(value: unknown): value is Service {
   return isObject(value) && typeof value["name"] === "string" && isObject(value["activePricings"]);

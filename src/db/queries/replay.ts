@@ -140,7 +140,7 @@ export async function readReplayRecords(
           and coalesce(h.ended_at, h.until) >= ${moment(from)}), '[]'),
       'movements', coalesce((
         select json_agg(json_build_array(l.kind, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta,
-          ${milliseconds("l.created_at")}, ${milliseconds("l.used_at")}, ${milliseconds("l.reverted_at")}) order by l.id)
+          ${milliseconds("l.created_at")}, ${milliseconds("l.used_at")}, ${milliseconds("l.reverted_at")}, l.units) order by l.id)
         from usage_ledger l
         where l.contract_id = c.id and l.created_at >= ${moment(from)} and l.created_at < ${moment(to)} + ${RECORDED_WITHIN}
           and ${USED_AT} < ${moment(to)} and l.kind <> 'late' and not ${IS_CARRIED}), '[]')

@@ -1,4 +1,4 @@
-import { sum } from "../../exact.ts";
+import { sum, sumOfProducts } from "../../exact.ts";
 import { nextBoundary } from "../../period.ts";
 import { trackedLimits } from "../../pricing/compile.ts";
 import { creditTermsOf } from "../../pricing/credits.ts";
@@ -256,9 +256,10 @@ export class ContractReplay {
     const { featureId, operationId, usedAt, rows } = call;
     const isInRange = usedAt >= this.#setting.from;
     const amounts: Record<string, number> = {};
-    for (const [, serviceId, limitName, , , amount] of rows) {
+    const priced = rows.map((row) => this.#pricedAmount(row));
+    for (const [index, [, serviceId, limitName, , , recorded]] of rows.entries()) {
       const id = this.#idOf({ serviceId, limitName });
-      if (id !== undefined) amounts[id] = sum(amounts[id] ?? 0, amount);
+      if (id !== undefined) amounts[id] = sum(amounts[id] ?? 0, priced[index] ?? recorded);
     }
     const hold = this.#openHolds.get(operationId);
     this.#release(operationId);
@@ -266,17 +267,20 @@ export class ContractReplay {
     const refused = this.#refusedHolds.get(operationId);
     if (usedAt < at && refused === undefined && this.#isLate(call)) return;
     let decided: Decided = { reason: refused ?? "gone" };
-    if (refused === undefined && evaluation !== undefined && !this.#isGone(call, evaluation)) {
+    const isPriced = priced.every((amount) => amount !== undefined);
+    // Budgets would be asked here, by the spender of the call: they are not replayed.
+    if (refused === undefined && evaluation !== undefined && isPriced && !this.#isGone(call, evaluation)) {
       decided =
         hold === undefined
           ? this.#decide(evaluation, featureId ?? "", amounts, { at, strict: false })
           : this.#settle(evaluation, hold, amounts);
     }
-    const parts = rows.map(([, serviceId, limitName, , , recorded]) => {
+    const parts = rows.map(([, serviceId, limitName, , , recorded], index) => {
       const level = this.balances.level(serviceId, limitName);
       const isCounted = "ids" in decided && level !== undefined && decided.ids.has(this.#idOf(level) ?? "");
-      if (isCounted) this.#change(level, { consumed: recorded });
-      return { serviceId, limitName, recorded, resets: level?.resets ?? 0, counted: isCounted ? recorded : 0 };
+      const counted = isCounted ? (priced[index] ?? recorded) : 0;
+      if (isCounted) this.#change(level, { consumed: counted });
+      return { serviceId, limitName, recorded, resets: level?.resets ?? 0, counted };
     });
     const revertedAt = rows[0]?.[8] ?? undefined;
     const reverted = { featureId, parts };
@@ -285,6 +289,19 @@ export class ContractReplay {
     if (!isInRange) return;
     if ("ids" in decided) this.#findings.counted(usedAt);
     else this.#findings.denied({ at: usedAt, group: this.#placement?.group, reason: decided.reason, amounts });
+  }
+
+  /** Returns what a movement costs under the target. Undefined if its units have no rate there. */
+  #pricedAmount([, serviceId, limitName, , , recorded, , , , units]: RecordedMovement): number | undefined {
+    if (units === null || serviceId !== this.#setting.serviceId) return recorded;
+    const rates = creditTermsOf(this.#setting.target.pricing).rates.get(limitName);
+    const products: (readonly [number, number])[] = [];
+    for (const [unit, [number]] of Object.entries(units)) {
+      const rate = rates?.get(unit);
+      if (rate === undefined) return undefined;
+      products.push([number, rate]);
+    }
+    return sumOfProducts(products);
   }
 
   /** Settles a hold that the target granted: up to the held amounts always, and more within numeric limits. */

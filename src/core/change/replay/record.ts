@@ -1,4 +1,5 @@
 import type { Override } from "../../pricing/overrides.ts";
+import type { CountedUnits } from "../../pricing/credits.ts";
 import type { BlockOrigin } from "../../pricing/blocks.ts";
 import type { PeriodUnit } from "../../pricing/model.ts";
 import type { RenewalUnit } from "../../period.ts";
@@ -94,6 +95,8 @@ export type RecordedMovement = readonly [
   /** Moment of use. Null: `at`. */
   usedAt: number | null,
   revertedAt: number | null,
+  /** Units of the call, with what each cost. Null: it named the amount. */
+  units: CountedUnits | null,
 ];
 
 /** One contract in a range of time. */

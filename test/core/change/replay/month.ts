@@ -75,7 +75,7 @@ export const consumed = (
   limitName: string,
   amount: number,
   at: number,
-  more: { operation?: string; usedAt?: number; revertedAt?: number } = {},
+  more: { operation?: string; usedAt?: number; revertedAt?: number; units?: Record<string, [number, number]> } = {},
 ): RecordedMovement => [
   "consume",
   "s",
@@ -86,6 +86,7 @@ export const consumed = (
   at,
   more.usedAt ?? null,
   more.revertedAt ?? null,
+  more.units ?? null,
 ];
 
 export const recordOf = (userId: string, terms: RecordedTerms[], more: Partial<ContractRecord>): ContractRecord => ({
@@ -180,7 +181,7 @@ export function livedMonth(
   const reset = (now: number) => {
     for (const { name, period } of tracked) {
       if (period === undefined || (resets.get(name) ?? Infinity) >= now) continue;
-      movements.push(["renew", "s", name, null, `renew ${now}`, -(balances.get(name) ?? 0), now, null, null]);
+      movements.push(["renew", "s", name, null, `renew ${now}`, -(balances.get(name) ?? 0), now, null, null, null]);
       balances.set(name, 0);
       resets.set(name, nextBoundary(new Date(anchor), period, new Date(now - 1)).getTime());
     }

@@ -143,7 +143,7 @@ describe("a replay", () => {
       one(FROM + 1),
       call(FROM + 60_000, "first"),
       call(FROM + 70_000, "second"),
-      ["revert", "s", "tasks", "app-board", "revert", -4, revertedAt, null, null] as const,
+      ["revert", "s", "tasks", "app-board", "revert", -4, revertedAt, null, null, null] as const,
       one(FROM + 100_000),
     ];
     const record = recordOf("ada", [free(before)], { movements });
@@ -156,9 +156,9 @@ describe("a replay", () => {
     const target = tasks({ unit: "DAY" });
     const noon = FROM + DAY_MS / 2;
     const movements = [
-      ["adjust", "s", "tasks", null, "put", 9, FROM + 1, null, null] as const,
-      ["reset", "s", "tasks", null, "reset", -9, noon, null, null] as const,
-      ["adjust", "s", "tasks", null, "put again", 3, noon + 1, null, null] as const,
+      ["adjust", "s", "tasks", null, "put", 9, FROM + 1, null, null, null] as const,
+      ["reset", "s", "tasks", null, "reset", -9, noon, null, null, null] as const,
+      ["adjust", "s", "tasks", null, "put again", 3, noon + 1, null, null, null] as const,
       // The next boundary was skipped, so this call finds 3.
       one(FROM + DAY_MS + 5),
     ];
@@ -215,6 +215,18 @@ describe("a replay", () => {
     const plain = replayed([record], { before, target: tasks({ free: 1, unit: "DAY" }) });
     const carried = replayed([record], { before, target: tasks({ free: 1, unit: "DAY", custom }) });
     expect([plain.denied.movements, carried.denied.movements]).toEqual([2, 1]);
+  });
+
+  it("prices units by the rates of the target, and denies as gone those without a rate", () => {
+    const rates = (cost: number, unit = "image") => ({ faregate: { rates: { tasks: { [unit]: cost } } } });
+    const before = tasks({ custom: rates(1) });
+    const units = { image: [2, 2] as [number, number] };
+    const movements = [0, 1, 2].map((at) => consumed("app-board", "tasks", 2, FROM + at, { units }));
+    const record = recordOf("ada", [free(before)], { movements });
+    const target = tasks({ custom: rates(4) });
+    expect(replayed([record], { before, target })).toMatchObject({ denied: { movements: 1 } });
+    expect(balancesOf(record, { before, target })).toEqual({ tasks: 16 });
+    expect(replayed([record], { before, target: tasks({ custom: rates(4, "text") }) }).reasons.gone).toBe(3);
   });
 
   it("decides holds when they are taken, and their settlements by what they held", () => {
