@@ -1,6 +1,7 @@
 import { Faregate } from "../client/back/faregate.ts";
 import type { ListedFeature } from "../client/back/features.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
+import { creditTermsOf } from "../core/pricing/credits.ts";
 import { type CliCommand, CliFailure, EXIT, type Io } from "./command.ts";
 import { readPricingFile } from "./pricing-file.ts";
 
@@ -20,7 +21,19 @@ interface Evaluable {
   readonly name: string;
 }
 
-/** `faregate types` writes a declaration that narrows FeatureId to the features of given pricings. */
+/** A limit with rates, and its service in the pricing's spelling. */
+interface Rated {
+  readonly service: string;
+  readonly limit: string;
+  readonly units: readonly string[];
+}
+
+interface Found {
+  readonly features: readonly Evaluable[];
+  readonly rates: readonly Rated[];
+}
+
+/** `faregate types` writes a declaration that narrows FeatureId and Units to those of given pricings. */
 export const types: CliCommand = {
   name: "types",
   summary: "Write a declaration file, so that TypeScript knows the feature ids of your pricings.",
@@ -34,7 +47,7 @@ export const types: CliCommand = {
       .addHelpText(
         "after",
         `
-From a server come the features of all active pricings.
+From a server come the features of all active pricings, and the units of the newest ones.
 
   faregate types pricing.yml -o src/features.d.ts
   FAREGATE_API_KEY=org_... faregate types https://faregate.example --service Tasker --check`,
@@ -43,12 +56,15 @@ From a server come the features of all active pricings.
   async run(given, io) {
     const { out, check, service, key = io.env["FAREGATE_API_KEY"] } = given.opts<Options>();
     const found: Evaluable[] = [];
+    const rated: Rated[] = [];
     for (const source of given.args) {
-      found.push(...(await (isAddress(source) ? featuresOfServer(source, key, io) : featuresOfFile(source, io))));
+      const { features, rates } = await (isAddress(source) ? readServer(source, key, io) : readFile(source, io));
+      found.push(...features);
+      rated.push(...rates);
     }
     const ids = new Set(chosen(found, service).map(({ service, name }) => `${service.toLowerCase()}-${name}`));
     if (ids.size === 0) throw new CliFailure(`No feature with an expression in ${given.args.join(", ")}.`);
-    const text = declaration(ids);
+    const text = declaration(ids, unitsOf(rated, service));
     if (check === true) return compare(out, text, io);
     if (out === "-") io.out(text);
     else {
@@ -72,35 +88,59 @@ const isEvaluable = ({
   expression !== undefined || serverExpression !== undefined;
 
 /**
- * Reads the features of a file.
+ * Reads the features and rates of a file.
  * @throws CliFailure with the place of every problem.
  */
-async function featuresOfFile(path: string, io: Io): Promise<Evaluable[]> {
-  const { saasName, features } = (await readPricingFile(path, io)).pricing;
-  return features.filter(isEvaluable).map(({ name }) => ({ service: saasName, name }));
+async function readFile(path: string, io: Io): Promise<Found> {
+  const { pricing } = await readPricingFile(path, io);
+  const { saasName: service, features } = pricing;
+  return {
+    features: features.filter(isEvaluable).map(({ name }) => ({ service, name })),
+    rates: [...creditTermsOf(pricing).rates].map(([limit, costs]) => ({ service, limit, units: [...costs.keys()] })),
+  };
 }
 
 /**
- * Reads the features of a server.
+ * Reads the features of a server, and the rates that the offers of their services show.
  * @throws CliFailure with the URL and the error of the server or the network.
  */
-async function featuresOfServer(url: string, key: string | undefined, io: Io): Promise<Evaluable[]> {
+async function readServer(url: string, key: string | undefined, io: Io): Promise<Found> {
   if (key === undefined || key === "") {
     throw new CliFailure(`${url} needs an organization's key: set FAREGATE_API_KEY, or give --key.`);
   }
-  const found: Evaluable[] = [];
   if (!URL.canParse(url)) throw new CliFailure(`${url} is no address.`);
-  const { features } = new Faregate({ url, apiKey: key, fetch: io.fetch });
+  const { features, services } = new Faregate({ url, apiKey: key, fetch: io.fetch });
+  const found: Evaluable[] = [];
   try {
-    for (let page = 1; ; page += 1) {
+    for (let page = 1, isLast = false; !isLast; page += 1) {
       const listed = await features.list({ page, limit: PAGE });
       for (const { info, service } of listed) if (isEvaluable(info)) found.push({ service, name: info.name });
-      if (listed.length < PAGE) return found;
+      isLast = listed.length < PAGE;
     }
+    const rates: Rated[] = [];
+    for (const service of new Set(found.map((each) => each.service))) {
+      const { limits } = await services.offer(service);
+      for (const { name: limit, rates: costs } of limits)
+        if (costs !== undefined) rates.push({ service, limit, units: costs.map(({ unit }) => unit) });
+    }
+    return { features: found, rates };
   } catch (error) {
     if (!(error instanceof ServiceRequestError)) throw error;
     throw new CliFailure(`${url}: ${error.message}`, { cause: error });
   }
+}
+
+/** Joins the units of limits by their ids. Undefined services select all. */
+function unitsOf(rated: readonly Rated[], services: readonly string[] | undefined): ReadonlyMap<string, Set<string>> {
+  const wanted = services && new Set(services.map((name) => name.toLowerCase()));
+  const units = new Map<string, Set<string>>();
+  for (const { service, limit, units: own } of rated) {
+    const key = service.toLowerCase();
+    if (wanted?.has(key) === false) continue;
+    const id = `${key}-${limit}`;
+    units.set(id, new Set([...(units.get(id) ?? []), ...own]));
+  }
+  return units;
 }
 
 /**
@@ -120,15 +160,20 @@ function chosen(found: readonly Evaluable[], services: readonly string[] | undef
 }
 
 /** Sorted, so that reordering a pricing leaves the file unchanged. */
-function declaration(ids: ReadonlySet<string>): string {
+function declaration(ids: ReadonlySet<string>, units: ReadonlyMap<string, ReadonlySet<string>>): string {
   const lines = [...ids].sort().map((id) => `    ${JSON.stringify(id)}: true;\n`);
+  const rated = [...units.keys()].sort().map((id) => {
+    const names = [...(units.get(id) ?? [])].sort().map((unit) => JSON.stringify(unit));
+    return `    ${JSON.stringify(id)}: ${names.join(" | ")};\n`;
+  });
+  const limits = rated.length === 0 ? "" : `  interface LimitUnits {\n${rated.join("")}  }\n`;
   return `/* Written by \`faregate types\`: do not edit. */
 import "faregate/client";
 
 declare module "faregate/client" {
   interface FeatureIds {
 ${lines.join("")}  }
-}
+${limits}}
 `;
 }
 

@@ -6,6 +6,7 @@ import { runFaregate } from "./io.ts";
 const SAMPLES = resolve(import.meta.dirname, "../../src/samples");
 const tasker = readFileSync(resolve(SAMPLES, "tasker.yml"), "utf8");
 const beacon = readFileSync(resolve(SAMPLES, "beacon.yml"), "utf8");
+const scribe = readFileSync(resolve(SAMPLES, "scribe.yml"), "utf8");
 const OUT = "faregate-features.d.ts";
 
 describe("faregate", () => {
@@ -47,6 +48,16 @@ describe("faregate types", () => {
     expect(ids.some((id) => id?.startsWith("beacon-"))).toBe(true);
     expect(after[OUT]).toMatch(/import "faregate\/client";\n\ndeclare module "faregate\/client" \{\n {2}interface/);
     expect(err).toBe(`${OUT}: ${ids.length} feature ids\n`);
+  });
+
+  test("declares the units of limits with rates, sorted, of all pricings together", async () => {
+    const files = { "a.yml": scribe, "b.yml": scribe.replace("picture: 4", "film: 40"), "tasker.yml": tasker };
+    const { files: after } = await runFaregate(["types", ...Object.keys(files)], files);
+    expect(after[OUT]).toContain(
+      '  interface LimitUnits {\n    "scribe-credits": "film" | "large.input" | "large.output" | "picture" | "small.input" | "small.output";\n  }\n}\n',
+    );
+    const other = await runFaregate(["types", ...Object.keys(files), "--service", "tasker"], files);
+    expect(other.files[OUT]).not.toContain("LimitUnits");
   });
 
   test("a feature without any expression has no id, for it can never be evaluated", async () => {

@@ -2,7 +2,7 @@ import type { Override } from "./overrides.ts";
 import { type AsOf, type Contract, hasAsOf } from "./contract.ts";
 import type { FeatureResult, Reasons } from "./feature-result.ts";
 import { instant, type Optional, type Paging } from "./subscription.ts";
-import type { FeatureId } from "../feature-id.ts";
+import type { FeatureId, Units } from "../feature-id.ts";
 import { isUnlock } from "../ask.ts";
 import type { Unlock } from "../offer.ts";
 import { type Spender, spenderPath } from "./budgets.ts";
@@ -71,7 +71,7 @@ export interface EvaluationOptions extends CallOptions, OutageOptions {
 }
 
 /** Amount per `{service}-{limit}`, or the number of each unit of a limit that has rates. */
-export type Consumption = Readonly<Record<string, number | Readonly<Record<string, number>>>>;
+export type Consumption = Readonly<Record<string, number | Units>>;
 
 /** Options of one evaluation. */
 export interface FeatureOptions extends EvaluationOptions, CountedOptions {

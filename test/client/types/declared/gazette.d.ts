@@ -6,4 +6,7 @@ declare module "faregate/client" {
     "gazette-news": true;
     "gazette-archive": true;
   }
+  interface LimitUnits {
+    "gazette-credits": "page" | "picture";
+  }
 }

@@ -1,4 +1,11 @@
-import { type FeatureAnswer, type FeatureId, Faregate, ServiceClient, TokenService } from "faregate/client";
+import {
+  type Consumption,
+  type FeatureAnswer,
+  type FeatureId,
+  Faregate,
+  ServiceClient,
+  TokenService,
+} from "faregate/client";
 import {
   Feature,
   On,
@@ -25,6 +32,10 @@ export const known: FeatureId[] = ["gazette-news", "gazette-archive"];
 export const knownOnServer: ServerFeatureId = "gazette-news";
 // @ts-expect-error not declared
 export const unknown: FeatureId = "gazette-sport";
+
+export const spent: Consumption = { "gazette-credits": { page: 3 }, "gazette-reads": 1 };
+// @ts-expect-error no unit of a limit
+export const misspelled: Consumption = { "gazette-credits": { pages: 3 } };
 
 export function Page() {
   useFeature("gazette-news");
