@@ -42,7 +42,7 @@ export interface OfferedLimit {
   readonly type: LimitType;
   readonly unit: string;
   readonly period: Period | null;
-  /** What each unit costs of it. Absent for a limit without rates. */
+  /** Cost of each unit. Absent for a limit without rates. */
   readonly rates?: readonly OfferedRate[];
 }
 
