@@ -71,7 +71,7 @@ export const featureAnswer = z
       .describe("Steps that make each limit: one with `value` sets it, one with `adds` adds to it"),
     amounts: amounts.optional().describe("What the units of the call cost; only for a call with units"),
     hold: z
-      .strictObject({ id, until: moment })
+      .strictObject({ id, until: moment, amounts: amounts.optional().describe("What a partial hold holds") })
       .nullable()
       .optional()
       .describe("The hold that the call took; null if nothing is held"),
@@ -176,13 +176,14 @@ export const featureOperations: readonly Operation[] = [
         .enum(["release", "consume"])
         .default("release")
         .describe("With `hold`: what becomes of the amounts if nobody ends the hold"),
+      partial: z.boolean().optional().describe("With `hold`: holds less where less is left"),
       ...AT,
     }),
     body: { schema: expectedConsumption, example: { "tasker-maxTasks": 1 }, required: false },
     agent: {
       may: "read",
       page: "contracts/{userId}",
-      fixed: { dryRun: "true", explain: "true", revert: null, latest: null, hold: null, onExpiry: null },
+      fixed: { dryRun: "true", explain: "true", revert: null, latest: null, hold: null, onExpiry: null, partial: null },
     },
     answers: { 200: { schema: featureAnswer, example: RESULT }, 204: null },
     errors: {

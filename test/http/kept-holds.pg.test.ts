@@ -349,3 +349,32 @@ describe("beside others", () => {
     expect(await left()).toEqual([1]);
   });
 });
+
+describe("a partial hold", () => {
+  interface Taken {
+    eval: boolean;
+    used: Record<string, number>;
+    amounts?: Record<string, number>;
+    hold: { id: string; amounts: Record<string, number> } | null;
+  }
+  const partly = async (userId: string, amount: unknown, query = "") =>
+    (await post<Taken>(`/features/${userId}/scribe-write?hold=PT10M&partial=true${query}`, { [LIMIT]: amount })).body;
+
+  test("holds as much as limit and budgets leave", async () => {
+    const userId = await subscribed();
+    expect(await partly(userId, 4)).toMatchObject({ eval: true, hold: { amounts: { [LIMIT]: 4 } } });
+    await api.call("PUT", `/contracts/${userId}/budgets/run`, {
+      key,
+      body: { limit: LIMIT, spender: "*", amount: 2, window: "life" },
+    });
+    expect(await partly(userId, 5, "&spender=ada")).toMatchObject({ eval: true, hold: { amounts: { [LIMIT]: 2 } } });
+    expect(await partly(userId, { in: 1, out: 5 })).toMatchObject({
+      eval: true,
+      amounts: { [LIMIT]: 11 },
+      used: { [LIMIT]: 10 },
+      hold: { amounts: { [LIMIT]: 4 } },
+    });
+    expect(await partly(userId, 1)).toMatchObject({ eval: false, hold: null });
+    expect(await level(userId)).toEqual([0, 10]);
+  });
+});

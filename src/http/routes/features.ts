@@ -136,7 +136,7 @@ function holdOf(c: AppContext, at: Date | undefined): EvaluationRequest["hold"] 
   if (flag(c, "revert") || flag(c, "dryRun") || at !== undefined) {
     throw new Failure("invalid", "INVALID DATA: hold cannot be combined with revert, dryRun or at");
   }
-  return { durationMs, onExpiry };
+  return { durationMs, onExpiry, partial: flag(c, "partial") };
 }
 
 /** Updates the counter after the commit, because the transaction may be retried. */

@@ -46,7 +46,14 @@ export interface EvaluationRequest {
   /** Moment of use, of a batch item in the past. Budgets whose window began after it do not count it. */
   usedAt?: Date | undefined;
   /** Sets the amounts aside instead of counting them. Such a call is strict. */
-  hold?: { durationMs: number; onExpiry: OnExpiry } | undefined;
+  hold?:
+    | {
+        durationMs: number;
+        onExpiry: OnExpiry;
+        /** Holds less where less is left. Default: all or nothing. */
+        partial?: boolean | undefined;
+      }
+    | undefined;
 }
 
 /** One consumption, or one hold to take, with the organization of its end user. */
@@ -178,5 +185,10 @@ export interface FeatureAnswer extends DecidedResult {
   /** Cost of the units of a call, by limit. */
   readonly amounts?: Readonly<Record<string, number>>;
   /** Of a call that asks for a hold: the hold, or null if nothing is held. */
-  readonly hold?: { readonly id: string; readonly until: string } | null;
+  readonly hold?: {
+    readonly id: string;
+    readonly until: string;
+    /** Amounts of a partial hold, by limit. */
+    readonly amounts?: Readonly<Record<string, number>>;
+  } | null;
 }

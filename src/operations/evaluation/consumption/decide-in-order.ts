@@ -25,6 +25,7 @@ import {
   recordedSpender,
   settledBudgets,
 } from "../budgets.ts";
+import { fitted } from "../partial.ts";
 import { withSpenders } from "../spenders.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
@@ -161,17 +162,18 @@ async function prepareUnlessDue(
 
 /** Decides one request, and adds its consumption or hold to the balances that the next request sees. */
 function decideNext(prepared: Prepared, asked: QueuedEvaluation, writes: Writes, now: Date): Answer | Failure {
-  let request = asked;
+  let whole = asked;
   try {
-    request = priced(prepared, asked);
+    whole = priced(prepared, asked);
   } catch (error) {
     if (error instanceof Failure) return error;
     throw error;
   }
+  const request = fitted(prepared, whole);
   const { result, counts, parts } = decide(prepared, request);
   const { usage } = prepared;
   if (!counts) return withCost(explained(prepared, result, request, usage), request);
-  if (isTake(request)) return takeNext(prepared, request, { result, parts }, writes, now);
+  if (isTake(request)) return takeNext(prepared, request, { result, parts, whole }, writes, now);
   countGranted(prepared, request, { result, parts }, writes, { operationId: newId(now) });
   return withCost(explained(prepared, result, request, usage), request);
 }
@@ -246,7 +248,16 @@ function changeLevel(
 function takeNext(
   prepared: Prepared,
   request: TakeRequest & QueuedEvaluation,
-  { result, parts }: { result: FeatureAnswer; parts: readonly BudgetPart[] },
+  {
+    result,
+    parts,
+    whole,
+  }: {
+    result: FeatureAnswer;
+    parts: readonly BudgetPart[];
+    /** The request before it was fitted. */
+    whole: QueuedEvaluation;
+  },
   writes: Writes,
   now: Date,
 ): Answer {
@@ -265,7 +276,7 @@ function takeNext(
     }));
   }
   for (const part of parts) moveBudget(prepared, request, part, { held: part.amount }, writes);
-  return withCost(holdTaken(prepared, request, result, taken), request);
+  return withCost(holdTaken(prepared, request, result, taken), whole);
 }
 
 /** Decides one settlement, and takes its hold off the balances that the next request sees. */

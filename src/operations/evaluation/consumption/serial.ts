@@ -20,6 +20,7 @@ import {
 import { balanceChanges, decide, explained, involvedLevels, mapValues, priced, withCost } from "../decision.ts";
 import { evaluationWithoutBlocks } from "../../evaluations.ts";
 import { usageEvents } from "../../usage-events.ts";
+import { fitted } from "../partial.ts";
 import { withSpenders } from "../spenders.ts";
 import { withOpenHold } from "../open-hold.ts";
 import { evaluatedOrganization, type Prepared, withLockedContract } from "../prepare.ts";
@@ -43,10 +44,14 @@ export async function consumeSerially(ctx: Context, asked: EvaluationRequest): P
   const organizationId = evaluatedOrganization(ctx);
   return withLockedContract(ctx, { organizationId, userId: asked.userId }, async (ctx, locked) => {
     const prepared = await withSpenders(ctx, locked, [asked.spender ?? []]);
-    const request = priced(prepared, asked);
+    const whole = priced(prepared, asked);
+    const request = fitted(prepared, whole);
     const { result, counts, parts } = decide(prepared, request);
     if (!counts) return withCost(explained(prepared, result, request, prepared.usage), request);
-    if (isTake(request)) return takeSerially(ctx, prepared, { ...request, organizationId }, { result, parts });
+    if (isTake(request)) {
+      const taken = await takeSerially(ctx, prepared, { ...request, organizationId }, { result, parts });
+      return withCost(taken, whole);
+    }
     const { held } = prepared;
     const now = ctx.resources.now();
     const involved = involvedLevels(prepared, request);
@@ -102,7 +107,7 @@ async function takeSerially(
   const writes = noBudgetWrites();
   for (const part of parts) moveBudget(prepared, request, part, { held: part.amount }, writes);
   await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
-  return withCost(holdTaken(prepared, request, result, taken), request);
+  return holdTaken(prepared, request, result, taken);
 }
 
 /** Settles a hold in its own transaction, or in the caller's. Blocks on the contract's lock. */

@@ -64,5 +64,8 @@ export function holdTaken(
     held.set(limitId, sum(held.get(limitId) ?? 0, amount));
     usage.set(limitId, result.used?.[limitId] ?? 0);
   }
-  return explained(prepared, result, request, usage, { id, until: until.toISOString() });
+  const taken = { id, until: until.toISOString() };
+  if (request.hold.partial !== true) return explained(prepared, result, request, usage, taken);
+  const byId = Object.fromEntries(amounts.map((one) => [one.id, one.amount]));
+  return explained(prepared, result, request, usage, { ...taken, amounts: byId });
 }
