@@ -44,7 +44,7 @@ export type { Budget, BudgetReached, BudgetWindow, NewBudget, Spender } from "./
 export type { Member, MemberCounts, MemberPage, MemberQuery, MemberUse, NewMember } from "./back/members.ts";
 export type { Hold, HoldAnswer, HoldQuery, HoldState, SettleAnswer } from "./back/holds.ts";
 export type { Lease, LeaseAnswer, LeaseReport, NewLease } from "./back/leases.ts";
-export type { HoldOptions } from "./back/usage.ts";
+export type { HoldOptions, HoldReport, ReportOptions } from "./back/usage.ts";
 export { type RecorderOptions, UnrecordedUsageError, type UsageRecorder } from "./back/recorder.ts";
 export type {
   ItemVerdict,

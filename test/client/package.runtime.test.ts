@@ -30,6 +30,8 @@ const ENTRIES = [
   "client",
   "verify",
   "local",
+  "ai",
+  "mcp",
   "openfeature/server",
   "openfeature/local",
   "openfeature/web",
@@ -53,6 +55,8 @@ const SOURCES: Record<(typeof ENTRIES)[number], string> = {
   client: "client/client",
   verify: "client/verify",
   local: "local/local",
+  ai: "ai/ai",
+  mcp: "mcp/mcp",
   "openfeature/server": "openfeature/server",
   "openfeature/local": "openfeature/local",
   "openfeature/web": "openfeature/web",
@@ -134,7 +138,9 @@ test.each(ENTRIES)("faregate/%s brings nothing of the server", async (entry) => 
           ? /\/esm\/(client|local|core)\//
           : entry.startsWith("openfeature")
             ? /\/esm\/(client|openfeature|core\/least-recently-used)\b/
-            : /\/esm\/(client|react|core\/least-recently-used)\b/;
+            : entry === "ai" || entry === "mcp"
+              ? /\/esm\/(ai|mcp|client\/back\/denial)\b/
+              : /\/esm\/(client|react|core\/least-recently-used)\b/;
   for (const id of own) expect(id).toMatch(id.includes("/node_modules/") ? /./ : folders);
   const peers = entry.startsWith("openfeature") ? /^@openfeature\// : /^react($|\/)/;
   const known = new Set(chunks.map(({ fileName }) => fileName));
@@ -214,6 +220,12 @@ describe("sizes, compressed", () => {
     );
     expect(modules(chunks).filter((id) => id.includes("/node_modules/"))).toEqual([]);
     expect(compressed(chunks)).toBeLessThanOrEqual(2_000);
+  });
+
+  test.each(["ai/ai", "mcp/mcp"])("faregate/%s is 3 kB at most, and has no dependency", async (path) => {
+    const chunks = await bundle(`export * from "./esm/${path}.js";`);
+    expect(modules(chunks).filter((id) => id.includes("/node_modules/"))).toEqual([]);
+    expect(compressed(chunks)).toBeLessThanOrEqual(3_000);
   });
 
   test("who only parses and evaluates a pricing has nothing of what compares pricings, and 32 kB at most", async () => {

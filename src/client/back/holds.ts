@@ -1,4 +1,5 @@
 import { isObject } from "../pricing-token.ts";
+import type { BudgetReached } from "./budgets.ts";
 import type { Optional } from "./subscription.ts";
 import type { FeatureResult, Reasons } from "./feature-result.ts";
 
@@ -54,7 +55,12 @@ export interface HoldAnswer extends FeatureResult, Remaining, Reasons, AsyncDisp
   /** Cost of the units of the call, per limit. Only for a call with units. */
   readonly amounts?: Readonly<Record<string, number>>;
   /** Null if nothing is held: denied, or a feature without limits. */
-  readonly hold: { readonly id: string; readonly until: string } | null;
+  readonly hold: {
+    readonly id: string;
+    readonly until: string;
+    /** Amounts of a partial hold, per limit. */
+    readonly amounts?: Readonly<Record<string, number>>;
+  } | null;
   readonly idempotencyKey: string;
 }
 
@@ -62,6 +68,8 @@ export interface HoldAnswer extends FeatureResult, Remaining, Reasons, AsyncDisp
 export interface SettleAnswer extends FeatureResult, Remaining {
   /** Cost of the units of the call, per limit. Only for a call with units. */
   readonly amounts?: Readonly<Record<string, number>>;
+  /** The first budget that denies the call, from the contract down. */
+  readonly budget?: BudgetReached;
   /** Still open where `eval` is false: more than the held amounts did not fit. */
   readonly hold: Hold;
 }

@@ -33,6 +33,24 @@ export interface HoldOptions extends CountedOptions {
   explain?: boolean | undefined;
   /** The one who spends, whose budgets count it. Default: nobody. */
   spender?: Spender | undefined;
+  /** Holds less where less is left. Default: all or nothing. */
+  partial?: boolean | undefined;
+}
+
+/** Report of what the work of an open hold took so far. */
+export interface HoldReport {
+  /** Totals since the hold was taken, for each limit of the hold. */
+  readonly spent: Consumption;
+  /** Amounts to be left after the call: less at once, more as far as it fits. Default: what is left. */
+  readonly amounts?: Consumption | undefined;
+  /** Extends the hold to so long from now, in ISO 8601. */
+  readonly for?: string | undefined;
+}
+
+/** Options of calls that count amounts of a hold. */
+export interface ReportOptions extends CountedOptions {
+  /** Marks the movements as estimates. Default: false. */
+  estimated?: boolean | undefined;
 }
 
 /** Ended holds that are remembered, so that leaving their block sends no call. */
@@ -61,10 +79,10 @@ export class Usage {
    * without holds, which counted the amounts instead.
    */
   async hold(userId: string, featureId: FeatureId, options: HoldOptions): Promise<HoldAnswer> {
-    const { consumption: body, duration, onExpiry, server, explain } = options;
+    const { consumption: body, duration, onExpiry, server, explain, partial } = options;
     const { idempotencyKey = crypto.randomUUID() } = options;
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
-    const query = { hold: duration, onExpiry, server, explain, spender: spenderPath(options.spender) };
+    const query = { hold: duration, onExpiry, server, explain, partial, spender: spenderPath(options.spender) };
     const call = { method: "POST", path, query, body, idempotencyKey } as const;
     const answer = await this.transport.ask(call, isHoldAnswer, options);
     this.fallbackCache.evict(userId);
@@ -76,11 +94,25 @@ export class Usage {
    * counted. With more than fits, `eval` is false and the hold stays open.
    * @throws ServiceRequestError with status 404 for an unknown hold, 409 for one that has ended.
    */
-  async settle(holdId: string, amounts: Consumption, options: CountedOptions = {}): Promise<SettleAnswer> {
-    const { idempotencyKey = crypto.randomUUID() } = options;
-    const call = { method: "POST", path: pathOf(holdId), body: amounts, idempotencyKey } as const;
+  async settle(holdId: string, amounts: Consumption, options: ReportOptions = {}): Promise<SettleAnswer> {
+    const { idempotencyKey = crypto.randomUUID(), estimated } = options;
+    const call = { method: "POST", path: pathOf(holdId), query: { estimated }, body: amounts, idempotencyKey } as const;
     const answer = await this.transport.ask(call, isSettleAnswer, options);
     if (answer.eval) this.noteEnd(holdId);
+    this.fallbackCache.evict(answer.hold.userId);
+    return answer;
+  }
+
+  /**
+   * Counts what is new of the totals of an open hold, and keeps holding the rest. Repeated and late reports change nothing.
+   * With more than fits, `eval` is false and nothing is counted. A settlement then names the total.
+   * @throws ServiceRequestError with status 404 for an unknown hold, 409 for one that has ended.
+   */
+  async keep(holdId: string, report: HoldReport, options: ReportOptions = {}): Promise<SettleAnswer> {
+    const query = { keep: true, estimated: options.estimated };
+    // Totals make repeating the call safe, as for a read.
+    const call = { method: "POST", path: pathOf(holdId), query, body: report, isRead: true } as const;
+    const answer = await this.transport.ask(call, isSettleAnswer, options);
     this.fallbackCache.evict(answer.hold.userId);
     return answer;
   }

@@ -1,0 +1,125 @@
+/**
+ * Meters the tools of an MCP server (`faregate/mcp`): hides those whose feature is off, holds and settles per call, and denies
+ * with content that an agent can act on. Works with any server that has `registerTool`.
+ */
+import type { Faregate } from "../client/client.ts";
+import type { Spender } from "../client/back/budgets.ts";
+import { type Denial, explainDenial } from "../client/back/denial.ts";
+
+export type { Denial } from "../client/back/denial.ts";
+
+type Amounts = Readonly<Record<string, number | Readonly<Record<string, number>>>>;
+
+/** Result of a tool, as MCP defines it. */
+export interface ToolResult {
+  content?: unknown[];
+  structuredContent?: unknown;
+  isError?: boolean | undefined;
+  [field: string]: unknown;
+}
+
+/** Price of a tool. */
+export interface ToolTerms<Result = ToolResult> {
+  /** `{service}-{feature}`: the tool is hidden while it is off. */
+  readonly featureId: string;
+  /** Amounts to hold before a call, by limit id. Default: nothing is counted. */
+  readonly amounts?: Amounts | undefined;
+  /** Amounts that a call took. Default: those that were held, and none of a result with `isError`. */
+  readonly cost?: ((result: Result) => Amounts) | undefined;
+}
+
+export interface ToolMeterOptions {
+  readonly userId: string;
+  /** Path of who spends, such as `grace/agent-7`. */
+  readonly spender?: Spender | undefined;
+  /** By the name of the tool. Others are not metered. */
+  readonly tools: Readonly<Record<string, ToolTerms>>;
+  /** ISO 8601: how long a hold outlives a call that never ends. Default: `PT5M`. */
+  readonly duration?: string | undefined;
+}
+
+/** A registered tool, which a server hides while it is disabled. */
+interface RegisteredTool {
+  enable(): void;
+  disable(): void;
+}
+
+/** The part of an MCP server that registers tools. */
+interface ToolServer {
+  /** Servers overload it by the schema of the input, so this shape accepts each of them. */
+  registerTool(name: string, config: never, handler: never): RegisteredTool;
+}
+
+/** The part of a Faregate client that a meter calls. */
+export type ToolMeterClient = Pick<Faregate, "usage" | "features">;
+
+/**
+ * Meters every tool that is registered afterwards. `refresh` shows the tools whose features are on, and hides the others: call
+ * it once before the server connects, and after changes of the contract.
+ */
+export function meterTools<Server extends ToolServer>(
+  server: Server,
+  client: ToolMeterClient,
+  options: ToolMeterOptions,
+): { registerTool: Server["registerTool"]; refresh(): Promise<void> } {
+  const registered = new Map<string, RegisteredTool>();
+  const registerTool = (name: string, config: unknown, handler: (...args: unknown[]) => unknown) => {
+    const terms = Object.hasOwn(options.tools, name) ? options.tools[name] : undefined;
+    if (terms === undefined) return server.registerTool(name, config as never, handler as never);
+    const metered = (...args: unknown[]) =>
+      callMetered(client, options, terms, async () => (await handler(...args)) as ToolResult);
+    const tool = server.registerTool(name, config as never, metered as never);
+    registered.set(name, tool);
+    return tool;
+  };
+  return {
+    registerTool: registerTool as Server["registerTool"],
+    async refresh() {
+      const { features } = await client.features.evaluateAll(options.userId);
+      for (const [name, tool] of registered) {
+        const featureId = options.tools[name]?.featureId ?? "";
+        if (features[featureId] === true) tool.enable();
+        else tool.disable();
+      }
+    },
+  };
+}
+
+/** Runs one call: within a hold where the tool counts something, else while its feature is on. */
+async function callMetered(
+  client: ToolMeterClient,
+  { userId, spender, duration = "PT5M" }: ToolMeterOptions,
+  { featureId, amounts, cost }: ToolTerms,
+  call: () => Promise<ToolResult>,
+): Promise<ToolResult> {
+  const denied = async (rest: Pick<Denial, "remaining" | "resetAt" | "budget">) => {
+    const limits = Object.keys(amounts ?? {}).map((id) => [id, 1] as const);
+    return denialResult(
+      await explainDenial(client.features, { userId, featureId, amounts: Object.fromEntries(limits) }, rest),
+    );
+  };
+  if (amounts === undefined) {
+    const answer = await client.features.evaluate(userId, featureId);
+    return answer.eval ? call() : denied({ remaining: null, resetAt: null });
+  }
+  const answer = await client.usage.hold(userId, featureId, { consumption: amounts, duration, spender });
+  if (!answer.eval) return denied(answer);
+  const holdId = answer.hold?.id;
+  if (holdId === undefined) return call();
+  let result: ToolResult;
+  try {
+    result = await call();
+  } catch (error) {
+    await client.usage.release(holdId);
+    throw error;
+  }
+  if (result.isError === true && cost === undefined) await client.usage.release(holdId);
+  else await client.usage.settle(holdId, cost?.(result) ?? amounts);
+  return result;
+}
+
+/** Result of a call that was denied. An agent reads the structured content; the text is for clients without it. */
+function denialResult(denial: Denial): ToolResult {
+  const structuredContent = { error: denial.reason, ...denial };
+  return { isError: true, structuredContent, content: [{ type: "text", text: JSON.stringify(structuredContent) }] };
+}

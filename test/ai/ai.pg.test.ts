@@ -1,0 +1,312 @@
+import { streamText, generateText, wrapLanguageModel } from "ai";
+import { convertArrayToReadableStream, MockLanguageModelV3 } from "ai/test";
+import type { LanguageModelV3StreamPart, LanguageModelV3Usage } from "@ai-sdk/provider";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { limitOf, LIMIT_FINISH, LimitReachedError, meterTokens, type MeterOptions } from "../../src/ai/ai.ts";
+import { Faregate } from "../../src/client/client.ts";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { contract, show, upload } from "../support/contracting.ts";
+import { inProcess, ORIGIN } from "../support/in-process.ts";
+
+/* The meter of language models, over the mock models of the AI SDK. */
+
+const LIMIT = "scribe-credits";
+const PRICING = `
+saasName: Scribe
+syntaxVersion: "3.0"
+version: "1.0.0"
+createdAt: "2025-01-01"
+currency: EUR
+custom: { faregate: { rates: { credits: { in: 1, out: 2 } } } }
+features:
+  write:
+    valueType: BOOLEAN
+    defaultValue: true
+    type: DOMAIN
+    expression: subscriptionContext['credits'] < pricingContext['usageLimits']['credits']
+usageLimits:
+  credits: { valueType: NUMERIC, defaultValue: 1000, unit: credit, type: RENEWABLE, period: { value: 1, unit: MONTH } }
+plans:
+  PRO: { price: 10, features: null }
+  MINI: { price: 1, features: null, usageLimits: { credits: { value: 30 } } }
+`;
+
+let api: TestApi;
+let key: string;
+/** Calls to the service, by method and path. */
+const calls: string[] = [];
+let client: Faregate;
+beforeAll(async () => {
+  api = await createTestApi();
+  key = api.callers.all.key;
+  await upload(api, key, PRICING);
+  const { fetch } = inProcess(api);
+  client = new Faregate({
+    url: ORIGIN,
+    apiKey: key,
+    fetch: (input, init) => {
+      calls.push(`${init?.method} ${String(input).replace(ORIGIN, "")}`);
+      return fetch(input, init);
+    },
+  });
+});
+afterAll(async () => {
+  expect((await checkLedger(api.resources.db)).violations).toEqual([]);
+  await api.close();
+});
+
+let users = 0;
+async function subscribed(plan = "PRO"): Promise<string> {
+  const userId = `user-${(users += 1)}`;
+  await contract(api, key, userId, {
+    contractedServices: { scribe: "1.0.0" },
+    subscriptionPlans: { scribe: plan },
+    billingPeriod: { renewalDays: 365 },
+  });
+  calls.length = 0;
+  return userId;
+}
+
+const INPUT = 7;
+const usage = (input: number | undefined, output: number | undefined): LanguageModelV3Usage => ({
+  inputTokens: { total: input, noCache: undefined, cacheRead: undefined, cacheWrite: undefined },
+  outputTokens: { total: output, text: undefined, reasoning: undefined },
+});
+const stop = { unified: "stop", raw: "stop" } as const;
+const words = Array.from({ length: 10 }, (_, place) => `word${place} `);
+const textParts = (texts: readonly string[]): LanguageModelV3StreamPart[] => [
+  { type: "stream-start", warnings: [] },
+  { type: "text-start", id: "1" },
+  ...texts.map((delta): LanguageModelV3StreamPart => ({ type: "text-delta", id: "1", delta })),
+  { type: "text-end", id: "1" },
+];
+const finish = (of = usage(INPUT, 25)): LanguageModelV3StreamPart => ({
+  type: "finish",
+  usage: of,
+  finishReason: stop,
+});
+
+function modelOf(parts: readonly LanguageModelV3StreamPart[], options: Partial<MeterOptions> & { userId: string }) {
+  const inner = new MockLanguageModelV3({
+    doStream: async () => ({ stream: convertArrayToReadableStream([...parts]) }),
+  });
+  const middleware = meterTokens(client, {
+    featureId: "scribe-write",
+    limitId: LIMIT,
+    countInput: () => INPUT,
+    maxOutputTokens: 100,
+    ...options,
+  });
+  return { inner, model: wrapLanguageModel({ model: inner, middleware }) };
+}
+const levelOf = async (userId: string) => {
+  const level: { consumed: number; held?: number } | undefined = (await show(api, key, userId)).usageLevels["scribe"]?.[
+    "credits"
+  ];
+  return [level?.consumed, level?.held ?? 0];
+};
+const openHolds = async (userId: string) => (await client.contracts.holds(userId)).data.length;
+async function estimatedOf(userId: string): Promise<unknown[]> {
+  const path = `/contracts/${userId}/usage?by=movement`;
+  return (await api.call<{ data: { estimated?: true }[] }>("GET", path, { key })).body.data.map((row) => row.estimated);
+}
+
+describe("a stream", () => {
+  test("is passed on unchanged, and counted by the provider's usage", async () => {
+    const userId = await subscribed();
+    const parts = [...textParts(words), finish()];
+    const { model, inner } = modelOf(parts, { userId });
+    const { stream } = await model.doStream({ prompt: [] });
+    expect(calls).toEqual([expect.stringContaining("hold=PT1M")]);
+    const seen: unknown[] = [];
+    for await (const part of stream) seen.push(part);
+    expect(seen).toEqual(parts);
+    expect(inner.doStreamCalls[0]?.maxOutputTokens).toBe(100);
+    expect([await levelOf(userId), await openHolds(userId)]).toEqual([[INPUT + 25, 0], 0]);
+    expect(await estimatedOf(userId)).toEqual([undefined]);
+  });
+
+  test.each([true, false])(
+    "aborted after any chunk counts what was emitted, and holds nothing (by signal: %s)",
+    async (bySignal) => {
+      for (let after = 0; after <= words.length; after += 1) {
+        const userId = await subscribed();
+        const { model } = modelOf([...textParts(words), finish()], { userId });
+        const stop = new AbortController();
+        const { stream } = await model.doStream({ prompt: [], abortSignal: stop.signal });
+        const reader = stream.getReader();
+        let emitted = 0;
+        while (emitted < after) if ((await reader.read()).value?.type === "text-delta") emitted += 1;
+        if (bySignal) stop.abort();
+        await reader.cancel();
+        const [consumed = NaN, held] = await levelOf(userId);
+        expect(consumed, `after ${after}`).toBeGreaterThanOrEqual(INPUT + after);
+        expect(consumed).toBeLessThanOrEqual(INPUT + 100);
+        expect([held, await openHolds(userId)]).toEqual([0, 0]);
+        expect(await estimatedOf(userId)).toEqual([true]);
+      }
+    },
+  );
+
+  test("that fails counts what was emitted, and fails on", async () => {
+    const userId = await subscribed();
+    const inner = new MockLanguageModelV3({
+      doStream: async () => ({
+        stream: new ReadableStream({
+          pull(controller) {
+            controller.enqueue({ type: "text-start", id: "1" });
+            controller.enqueue({ type: "text-delta", id: "1", delta: "Hello" });
+            controller.error(new Error("The provider is gone"));
+          },
+        }),
+      }),
+    });
+    const options = { userId, featureId: "scribe-write", limitId: LIMIT, countInput: () => INPUT };
+    const model = wrapLanguageModel({ model: inner, middleware: meterTokens(client, options) });
+    const { stream } = await model.doStream({ prompt: [] });
+    await expect(
+      (async () => {
+        for await (const _ of stream);
+      })(),
+    ).rejects.toThrow("The provider is gone");
+    expect(await openHolds(userId)).toBe(0);
+  });
+
+  test("without usage counts what was emitted", async () => {
+    const userId = await subscribed();
+    const { model } = modelOf([...textParts(words), finish(usage(undefined, undefined))], { userId });
+    const { text } = streamText({ model, prompt: "Write" });
+    expect(await text).toBe(words.join(""));
+    const [consumed = NaN, held] = await levelOf(userId);
+    expect(consumed).toBeGreaterThanOrEqual(INPUT + words.length);
+    expect(held).toBe(0);
+    expect(await estimatedOf(userId)).toEqual([true]);
+  });
+
+  test("reports while it runs, and the settlement corrects estimates", async () => {
+    const userId = await subscribed();
+    let next = 0;
+    const parts = [...textParts(words), finish(usage(INPUT, 3))];
+    const inner = new MockLanguageModelV3({
+      doStream: async () => ({
+        stream: new ReadableStream<LanguageModelV3StreamPart>({
+          async pull(controller) {
+            await new Promise((wait) => setTimeout(wait, 20));
+            const part = parts[next];
+            next += 1;
+            if (part === undefined) controller.close();
+            else controller.enqueue(part);
+          },
+        }),
+      }),
+    });
+    const options = { userId, featureId: "scribe-write", limitId: LIMIT, countInput: () => INPUT, reportEveryMs: 25 };
+    const { stream } = await wrapLanguageModel({ model: inner, middleware: meterTokens(client, options) }).doStream({
+      prompt: [],
+    });
+    for await (const _ of stream);
+    expect(calls.filter((call) => call.includes("keep=true")).length).toBeGreaterThan(0);
+    expect(await levelOf(userId)).toEqual([INPUT + 3, 0]);
+  });
+});
+
+describe("where little is left", () => {
+  test("the model is asked for as many tokens as fit, in one call", async () => {
+    const userId = await subscribed("MINI");
+    const { model, inner } = modelOf(
+      [
+        ...textParts(words.slice(0, 2)),
+        { type: "finish", usage: usage(INPUT, 23), finishReason: { unified: "length", raw: "length" } },
+      ],
+      { userId },
+    );
+    const result = streamText({ model, prompt: "Write" });
+    await result.consumeStream();
+    expect(inner.doStreamCalls[0]?.maxOutputTokens).toBe(30 - INPUT);
+    expect(calls.filter((call) => call.includes("hold="))).toHaveLength(1);
+    expect(await result.finishReason).toBe("other");
+    expect(await result.rawFinishReason).toBe(LIMIT_FINISH);
+    expect(limitOf(await result.providerMetadata)).toMatchObject({
+      reason: "LIMIT_REACHED",
+      unlock: { target: { plan: "PRO" } },
+    });
+    expect(await levelOf(userId)).toEqual([30, 0]);
+  });
+
+  test("a model that goes on is cut, and never counts beyond the hold", async () => {
+    const userId = await subscribed("MINI");
+    const many = Array.from({ length: 60 }, (_, place) => `${place % 10}`);
+    const { model } = modelOf([...textParts(many), finish(usage(INPUT, 60))], { userId });
+    const result = streamText({ model, prompt: "Write" });
+    await result.consumeStream();
+    expect(await result.text).toHaveLength(30 - INPUT);
+    expect(await result.rawFinishReason).toBe(LIMIT_FINISH);
+    expect(await levelOf(userId)).toEqual([30, 0]);
+    expect(await openHolds(userId)).toBe(0);
+  });
+
+  test("nothing is sent to the model, and the error says what helps", async () => {
+    const userId = await subscribed("MINI");
+    await api.call("POST", `/features/${userId}/scribe-write`, { key, body: { [LIMIT]: 28 } });
+    const { model, inner } = modelOf([...textParts(words), finish()], { userId });
+    const refused = await model.doStream({ prompt: [] }).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    expect(refused).toBeInstanceOf(LimitReachedError);
+    expect(refused).toMatchObject({ limit: { reason: "LIMIT_REACHED", unlock: { target: { plan: "PRO" } } } });
+    expect(inner.doStreamCalls).toEqual([]);
+    expect([await levelOf(userId), await openHolds(userId)]).toEqual([[28, 0], 0]);
+  });
+
+  test("a budget is named, and no purchase", async () => {
+    const userId = await subscribed();
+    await api.call("PUT", `/contracts/${userId}/budgets/chat`, {
+      key,
+      body: { limit: LIMIT, spender: "*/*", amount: 5, window: "life" },
+    });
+    const { model } = modelOf([...textParts(words), finish()], { userId, spender: "ada/chat-1", countInput: () => 5 });
+    await expect(model.doStream({ prompt: [] })).rejects.toMatchObject({
+      limit: { reason: expect.stringMatching(/REACHED$/) },
+    });
+    expect(await openHolds(userId)).toBe(0);
+  });
+});
+
+describe("a whole answer", () => {
+  const generated = (userId: string, options: Partial<MeterOptions> = {}) => {
+    const inner = new MockLanguageModelV3({
+      doGenerate: async () => ({
+        content: [{ type: "text", text: "Hello" }],
+        finishReason: stop,
+        usage: usage(INPUT, 20),
+        warnings: [],
+      }),
+    });
+    const given = { userId, featureId: "scribe-write", limitId: LIMIT, countInput: () => INPUT, maxOutputTokens: 50 };
+    return wrapLanguageModel({ model: inner, middleware: meterTokens(client, { ...given, ...options }) });
+  };
+
+  test("is counted by the provider's usage, at the rates of units", async () => {
+    const userId = await subscribed();
+    const { text } = await generateText({ model: generated(userId), prompt: "Write" });
+    expect(text).toBe("Hello");
+    expect(await levelOf(userId)).toEqual([INPUT + 20, 0]);
+    await generateText({ model: generated(userId, { units: { input: "in", output: "out" } }), prompt: "Write" });
+    expect(await levelOf(userId)).toEqual([2 * INPUT + 20 + 40, 0]);
+  });
+
+  test("that fails counts nothing", async () => {
+    const userId = await subscribed();
+    const inner = new MockLanguageModelV3({
+      doGenerate: async () => {
+        throw new Error("No answer");
+      },
+    });
+    const options = { userId, featureId: "scribe-write", limitId: LIMIT };
+    const model = wrapLanguageModel({ model: inner, middleware: meterTokens(client, options) });
+    await expect(model.doGenerate({ prompt: [] })).rejects.toThrow("No answer");
+    expect([await levelOf(userId), await openHolds(userId)]).toEqual([[0, 0], 0]);
+  });
+});

@@ -1,0 +1,108 @@
+import { Client } from "@modelcontextprotocol/client";
+import { InMemoryTransport, McpServer } from "@modelcontextprotocol/server";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { z } from "zod";
+import { Faregate } from "../../src/client/client.ts";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { meterTools, type ToolMeterOptions } from "../../src/mcp/mcp.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { consumed, contract, tasker, upload } from "../support/contracting.ts";
+import { inProcess, ORIGIN } from "../support/in-process.ts";
+
+/* The meter of MCP tools, between a server and a client of the official SDK. */
+
+const LIMIT = "tasker-maxTasks";
+let api: TestApi;
+let key: string;
+let client: Faregate;
+beforeAll(async () => {
+  api = await createTestApi();
+  key = api.callers.all.key;
+  await upload(api, key, tasker({ maxTasks: 5 }));
+  client = new Faregate({ url: ORIGIN, apiKey: key, fetch: inProcess(api).fetch });
+});
+afterAll(async () => {
+  expect((await checkLedger(api.resources.db)).violations).toEqual([]);
+  await api.close();
+});
+
+const TOOLS: ToolMeterOptions["tools"] = {
+  plan: {
+    featureId: "tasker-board",
+    amounts: { [LIMIT]: 3 },
+    cost: ({ structuredContent }) => ({ [LIMIT]: taken(structuredContent) }),
+  },
+  fail: { featureId: "tasker-board", amounts: { [LIMIT]: 1 } },
+  dark: { featureId: "tasker-darkMode" },
+};
+const taken = (content: unknown): number => (content as { tasks: number }).tasks;
+
+/** A server with three metered tools and a free one, and a client of it. */
+async function connected(userId: string) {
+  const server = new McpServer({ name: "tasks", version: "1.0.0" });
+  const metered = meterTools(server, client, { userId, tools: TOOLS });
+  metered.registerTool(
+    "plan",
+    { description: "Plans tasks", inputSchema: z.object({ tasks: z.number() }) },
+    async ({ tasks }) => ({ content: [], structuredContent: { tasks } }),
+  );
+  metered.registerTool("fail", { description: "Fails" }, async () => {
+    throw new Error("No luck");
+  });
+  metered.registerTool("dark", { description: "Darkens" }, async () => ({ content: [] }));
+  metered.registerTool("free", { description: "Costs nothing" }, async () => ({ content: [] }));
+  await metered.refresh();
+  const [near, far] = InMemoryTransport.createLinkedPair();
+  const agent = new Client({ name: "agent", version: "1.0.0" });
+  await Promise.all([server.connect(far), agent.connect(near)]);
+  const names = async () => (await agent.listTools()).tools.map(({ name }) => name).toSorted();
+  const call = (name: string, tasks?: number) =>
+    agent.callTool({ name, ...(tasks === undefined ? {} : { arguments: { tasks } }) });
+  return { names, call, refresh: metered.refresh, close: () => agent.close() };
+}
+
+test("tools are hidden while their feature is off", async () => {
+  await contract(api, key, "basic", { subscriptionPlans: { tasker: "BASIC" } });
+  await contract(api, key, "pro");
+  const [basic, pro] = [await connected("basic"), await connected("pro")];
+  expect(await basic.names()).toEqual(["fail", "free", "plan"]);
+  expect(await pro.names()).toEqual(["dark", "fail", "free", "plan"]);
+  await api.call("PUT", "/contracts/basic", {
+    key,
+    body: { contractedServices: { tasker: "1.0.0" }, subscriptionPlans: { tasker: "PRO" }, subscriptionAddOns: {} },
+  });
+  await basic.refresh();
+  expect(await basic.names()).toEqual(await pro.names());
+  await Promise.all([basic.close(), pro.close()]);
+});
+
+test("a call is held before, and counts what it took; one that fails counts nothing", async () => {
+  await contract(api, key, "ada");
+  const { call, close } = await connected("ada");
+  expect(await call("plan", 2)).toMatchObject({ structuredContent: { tasks: 2 } });
+  expect(await consumed(api, key, "ada")).toBe(2);
+  expect(await call("fail")).toMatchObject({ isError: true });
+  expect(await consumed(api, key, "ada")).toBe(2);
+  expect(await client.contracts.holds("ada")).toMatchObject({ data: [] });
+  await close();
+});
+
+test("a denied call says what is left, until when, and what would help", async () => {
+  await contract(api, key, "bob");
+  const { call, close } = await connected("bob");
+  await call("plan", 3);
+  const denied = await call("plan", 3);
+  expect(denied).toMatchObject({
+    isError: true,
+    structuredContent: {
+      error: "LIMIT_REACHED",
+      remaining: { [LIMIT]: 2 },
+      resetAt: { [LIMIT]: expect.stringMatching(/Z$/) },
+      unlock: { featureId: "tasker-board" },
+    },
+  });
+  const { content, structuredContent } = denied as { content: { text: string }[]; structuredContent: unknown };
+  expect(JSON.parse(content[0]?.text ?? "")).toEqual(structuredContent);
+  expect(await consumed(api, key, "bob")).toBe(3);
+  await close();
+});
