@@ -148,7 +148,7 @@ export const featureOperations: readonly Operation[] = [
         ),
     }),
     answers: { 200: { schema: pricingToken, example: { pricingToken: "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.…" } } },
-    errors: { 404: NO_CONTRACT },
+    errors: { 404: NO_CONTRACT, 422: "spender must be a path of 1 to 4 ids" },
   },
   {
     id: "evaluateFeature",

@@ -46,6 +46,8 @@ const NAMELESS: readonly RegExp[] = [
   /^Plan name (must be a string|cannot be empty)$/,
   /^Each add-on quantity must be an integer greater than or equal to 0$/,
   /^Invalid pricing status$/,
+  // `member` is another name of `spender`.
+  /^spender must be a path of 1 to 4 ids$/,
 ];
 /** Operations whose answer does not end. */
 const isStream = ({ mediaType }: Operation) => mediaType === "text/event-stream";

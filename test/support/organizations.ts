@@ -18,9 +18,15 @@ export const REFERENCE_TABLES: Readonly<Record<string, string>> = {
   usage_rollup: "one row",
   webhook_cursor: "one row",
   // The directory: a request finds its organization there.
+  invitations: "organization of an invitation's token",
+  mails: "to accounts, with invitations to organizations",
   members: "organizations of an account",
   organization_keys: "organization of a key",
   organizations: "named by organization_id",
+  recoveries: "links of accounts",
+  sessions: "signed-in accounts",
+  used_proofs: "proofs of a provider about accounts",
+  user_identities: "accounts at a provider",
   users: "accounts, which belong to several organizations",
 };
 

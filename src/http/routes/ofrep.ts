@@ -21,8 +21,10 @@ async function answer(
 ): Promise<Response> {
   const read = evaluationRequest.safeParse(c.get("body"));
   if (!read.success) {
-    const errorCode = read.error.issues[0]?.message ?? "PARSE_ERROR";
-    const errorDetails = new Map(Object.entries<string>(OFREP_ERRORS)).get(errorCode);
+    const [issue] = read.error.issues;
+    const errorCode = issue?.message ?? "PARSE_ERROR";
+    const ofCode = new Map(Object.entries<string>(OFREP_ERRORS)).get(errorCode);
+    const errorDetails = issue?.path.includes("spender") === true ? SPENDER_RULE : ofCode;
     return errorJson(c, { key, errorCode, errorDetails }, 400, "invalid");
   }
   const { targetingKey: userId, spender: text } = read.data.context;
