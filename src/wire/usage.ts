@@ -162,6 +162,11 @@ const userRows = z.array(
   z.strictObject({ ...named, userId: z.string().nullable(), ...groupSums }).meta({ id: "UsageOfUser" }),
 );
 const featureId = z.string().nullable();
+const spenderRows = z.array(
+  z
+    .strictObject({ ...named, spender: z.string().describe("Path, cut to `depth` ids"), ...groupSums })
+    .meta({ id: "UsageOfSpender" }),
+);
 const unitRows = z.array(
   z
     .strictObject({
@@ -205,7 +210,7 @@ export const contractUsage = z
     by: z.enum(CONTRACT_GROUPINGS),
     ...range,
     totals: usageTotals,
-    data: z.union([bucketRows, featureRows, unitRows, blockRows, movementRows]),
+    data: z.union([bucketRows, featureRows, spenderRows, unitRows, blockRows, movementRows]),
     next: z.number().nullable().optional().describe("Of movements: `before` of the next page"),
   })
   .meta({ id: "ContractUsage" });
@@ -255,6 +260,7 @@ export const usageReportOperations: readonly Operation[] = [
     description: `Sums what was counted, cleared and late by hour, day, month, feature or unit, lists what blocks gave, or movements. The sums equal the ledger at every moment. ${FORMATS}`,
     query: z.object({
       by: z.enum(CONTRACT_GROUPINGS).default("day").describe("What the rows are"),
+      depth: z.int().min(1).max(4).default(1).describe("By spender: number of ids of the path that make a row"),
       ...REPORT_QUERY,
       before: z.int().min(0).optional().describe("Movements older than this id"),
     }),

@@ -281,6 +281,34 @@ describe("a call", () => {
   });
 });
 
+test("usage is summed by spender, to a depth", async () => {
+  const userId = await subscribed();
+  for (const [spender, amount] of [
+    ["ada/notes/run-1", 3],
+    ["ada/notes/run-2", 4],
+    ["ada", 1],
+    ["grace", 2],
+  ] as const) {
+    expect(await take(userId, spender, amount)).toBe(true);
+  }
+  await api.call("POST", `/features/${userId}/tasker-board?revert=true&spender=grace`, { key });
+  const rows = async (query: string) => {
+    const path = `/contracts/${userId}/usage?by=spender${query}`;
+    const { body } = await api.call<{ data: { spender: string; counted: number }[] }>("GET", path, { key });
+    return body.data.map(({ spender, counted }) => [spender, counted]);
+  };
+  expect(await rows("")).toEqual([["ada", 8]]);
+  expect(await rows("&depth=2")).toEqual([
+    ["ada/notes", 7],
+    ["ada", 1],
+  ]);
+  const wrong = await api.call("GET", `/contracts/${userId}/usage?by=spender&depth=5`, { key });
+  expect(wrong).toMatchObject({
+    status: 400,
+    body: { error: "INVALID DATA: depth must be a whole number from 1 to 4" },
+  });
+});
+
 describe("budgets of a pricing", () => {
   test("count for every contract of the version, beside the contract's own", async () => {
     const userId = await subscribed("2.0.0");

@@ -229,7 +229,7 @@ test("the query is checked in order, then the contract", async () => {
     return `${status} ${body.error}`;
   };
   const bad: [string, string][] = [
-    ["?by=user&from=x", "by must be one of hour, day, month, feature, unit, block, movement"],
+    ["?by=user&from=x", "by must be one of hour, day, month, feature, spender, unit, block, movement"],
     ["?from=x&to=y", "from must be an ISO 8601 date"],
     ["?to=y&top=0", "to must be an ISO 8601 date"],
     ["?top=0", "top must be a whole number from 1 to 1000"],

@@ -55,13 +55,15 @@ export type RecordOptions = CallOptions & RecordingOptions;
 /** Selects usage to sum. Ranges are rounded to whole buckets. */
 export type UsageQuery = Optional<{
   /** Rows of the report. Default: day. */
-  by: "hour" | "day" | "month" | "feature" | "user" | "unit" | "block" | "movement";
+  by: "hour" | "day" | "month" | "feature" | "user" | "spender" | "unit" | "block" | "movement";
   from: Date | string;
   /** Exclusive. */
   to: Date | string;
   service: string;
   limit: string;
-  /** Rows per limit by feature, user, unit and block, or movements. Default: 100. */
+  /** By spender: number of ids of the path that make a row, 1 to 4. Default: 1. */
+  depth: number;
+  /** Rows per limit by feature, user, spender, unit and block, or movements. Default: 100. */
   top: number;
   /** Movements older than this id. */
   before: number;
@@ -86,6 +88,8 @@ export type UsageRow = Pick<UsageSums, "service" | "limit"> &
       at: string;
       featureId: string | null;
       userId: string;
+      /** Path of a spender, cut to `depth` ids. */
+      spender: string;
       unit: string;
       /** Number of units; `counted` and `late` are what they cost. */
       units: number;

@@ -65,7 +65,7 @@ export async function changeLease(
  */
 export async function takeBack<L extends Level>(
   tx: Database,
-  { id, contractId, featureId, until }: LeaseRow,
+  { id, contractId, featureId, until, spender }: LeaseRow,
   movements: readonly Movement<L>[],
   now: Date,
 ): Promise<L[]> {
@@ -77,5 +77,5 @@ export async function takeBack<L extends Level>(
   `);
   const open = movements.filter(({ level }) => counted.some((one) => sameLevel(one, level)));
   // The operation of the expiry: a revert finds what is left of that by it.
-  return moveLevels(tx, contractId, open, { kind: "revert", operationId: id, now, featureId });
+  return moveLevels(tx, contractId, open, { kind: "revert", operationId: id, now, featureId, spender });
 }

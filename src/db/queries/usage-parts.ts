@@ -70,6 +70,59 @@ export async function readUnits(db: Database, filter: UsageFilter, top: number):
   }));
 }
 
+/** Sums of one spender of a limit. */
+export interface SpenderSums {
+  service: string;
+  limit: string;
+  /** Path, cut to the wanted number of ids. */
+  spender: string;
+  counted: number;
+  late: number;
+}
+
+/**
+ * Sums movements per limit and spender, most first, at most `top` per limit. Spenders count with the first `depth` ids of their
+ * path; what was reverted does not count.
+ */
+export async function readSpenders(
+  db: Database,
+  filter: UsageFilter,
+  { depth, top }: { depth: number; top: number },
+): Promise<SpenderSums[]> {
+  interface Row extends Record<string, unknown> {
+    service: string;
+    limit_name: string;
+    spender: string;
+    counted: string;
+    late: string;
+  }
+  const rows = await db.execute<Row>(sql`
+    with moved as materialized (
+      select l.service_id, l.limit_name,
+        array_to_string((string_to_array(l.spender, '/'))[1:${depth}::integer], '/') as spender, sum(l.delta) as counted,
+        coalesce(sum(l.late_amount), 0) as late
+      from usage_ledger l
+      where l.spender is not null and l.reverted_at is null and ${isMovementOf(filter.owner)} and ${inPartitions(filter)}
+        and ${USED_AT} >= ${moment(filter.from)} and ${USED_AT} < ${moment(filter.to)}
+      group by 1, 2, 3
+    )
+    select * from (
+      select s.name_key as service, m.limit_name, m.spender, m.counted, m.late, row_number() over (
+        partition by m.service_id, m.limit_name order by m.counted desc, m.spender collate "C") as place
+      from moved m join services s on s.id = m.service_id
+      where ${isNamed(filter)}
+    ) placed
+    where place <= ${top}::integer
+    order by service collate "C", limit_name collate "C", place`);
+  return rows.map((row) => ({
+    service: row.service,
+    limit: row.limit_name,
+    spender: row.spender,
+    counted: Number(row.counted),
+    late: Number(row.late),
+  }));
+}
+
 /** Draws of one block. */
 export interface BlockSums {
   service: string;

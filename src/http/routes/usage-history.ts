@@ -23,6 +23,7 @@ const FIELDS: Readonly<Record<UsageGrouping, readonly string[]>> = {
   month: BUCKET_FIELDS,
   feature: ["service", "limit", "featureId", "counted", "late"],
   user: ["service", "limit", "userId", "counted", "late"],
+  spender: ["service", "limit", "spender", "counted", "late"],
   unit: ["service", "limit", "unit", "featureId", "units", "counted", "late"],
   block: ["service", "limit", "blockId", "userId", "origin", "drawn"],
   movement: ["id", "at", "recordedAt", "service", "limit", "kind", "amount", "featureId", "operation"],
@@ -51,10 +52,17 @@ function queryOf(c: AppContext, groupings: readonly UsageGrouping[]): UsageQuery
     from: instantOf(c, "from"),
     to: instantOf(c, "to"),
     top: topOf(c),
+    depth: by === "spender" ? depthOf(c) : undefined,
     before: by === "movement" ? entryIdOf(c) : undefined,
     service: queryParameter(c, "service"),
     limit: queryParameter(c, "limit"),
   };
+}
+
+function depthOf(c: AppContext): number {
+  const given = queryParameter(c, "depth") ?? "1";
+  if (/^[1-4]$/.test(given)) return Number(given);
+  throw new Failure("invalid", "INVALID DATA: depth must be a whole number from 1 to 4");
 }
 
 function topOf(c: AppContext): number | undefined {

@@ -27,7 +27,14 @@ import {
   type UsageOwner,
   type UsageSums,
 } from "../../db/queries/usage-history.ts";
-import { type BlockSums, readDraws, readUnits, type UnitSums } from "../../db/queries/usage-parts.ts";
+import {
+  type BlockSums,
+  readDraws,
+  readSpenders,
+  readUnits,
+  type SpenderSums,
+  type UnitSums,
+} from "../../db/queries/usage-parts.ts";
 import { organizationRole } from "../access.ts";
 import { type Context, snapshot } from "../context.ts";
 import { type ContractAddress, findContract, isAtAddress } from "../contract-address.ts";
@@ -48,6 +55,8 @@ export interface UsageQuery {
   to: Date | undefined;
   service: string | undefined;
   limit: string | undefined;
+  /** Number of ids of a spender that make a row. Default: 1. */
+  depth?: number | undefined;
   /** Default: 100. */
   top: number | undefined;
   /** Id of a movement. */
@@ -57,7 +66,7 @@ export interface UsageQuery {
 type BucketRow = { at: Date } & UsageSums;
 type FeatureRow = { service: string; limit: string; featureId: string | null; counted: number; late: number };
 type UserRow = { service: string; limit: string; userId: string | null; counted: number; late: number };
-export type UsageRow = BucketRow | FeatureRow | UserRow | UnitSums | BlockSums | MovementRow;
+export type UsageRow = BucketRow | FeatureRow | UserRow | SpenderSums | UnitSums | BlockSums | MovementRow;
 
 /** The answer to a question about usage. `totals` cover the whole range, also rows that `top` leaves out. */
 export interface UsageReport {
@@ -199,12 +208,16 @@ function withTracked(totals: readonly UsageSums[], tracked: readonly Named[]): U
 
 async function reportOf(
   ctx: Context,
-  { by, top = DEFAULT_TOP }: UsageQuery,
+  { by, depth = 1, top = DEFAULT_TOP }: UsageQuery,
   filter: UsageFilter,
   { from, to }: UsageRange,
   tracked: readonly Named[],
 ): Promise<UsageReport> {
   const { db } = ctx;
+  if (by === "spender") {
+    const totals = withTracked(await readTotals(db, filter, "days"), tracked);
+    return { by, from, to, totals, data: await readSpenders(db, filter, { depth, top }) };
+  }
   if (by === "unit" || by === "block") {
     const totals = withTracked(await readTotals(db, filter, "days"), tracked);
     const data =
