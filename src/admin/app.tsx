@@ -2,12 +2,14 @@ import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
 import { BrowserRouter, Route, Routes } from "react-router";
 import type { Visit } from "./answers.ts";
-import { InvitationPage } from "./pages/invitation.tsx";
-import { NewPasswordPage, RecoveryPage } from "./pages/recovery.tsx";
-import { RegisterPage } from "./pages/register.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { SessionProvider, useSession } from "./session.tsx";
 
+// Few visitors need more than the form that signs in.
+const RegisterPage = lazy(async () => ({ default: (await import("./pages/register.tsx")).RegisterPage }));
+const InvitationPage = lazy(async () => ({ default: (await import("./pages/invitation.tsx")).InvitationPage }));
+const RecoveryPage = lazy(async () => ({ default: (await import("./pages/recovery.tsx")).RecoveryPage }));
+const NewPasswordPage = lazy(async () => ({ default: (await import("./pages/recovery.tsx")).NewPasswordPage }));
 const SignedIn = lazy(async () => ({ default: (await import("./signed-in.tsx")).SignedIn }));
 
 /** Renders the console into the page. */
@@ -28,20 +30,17 @@ export function showConsole(visit: Visit | undefined): void {
 /** Signed-out users see the sign-in page at every address, then the page they requested. */
 function App() {
   const { user } = useSession();
-  if (user === undefined) {
-    return (
-      <Routes>
-        <Route path="/register" element={<RegisterPage />} />
-        <Route path="/invitations/:token" element={<InvitationPage />} />
-        <Route path="/recovery" element={<RecoveryPage />} />
-        <Route path="/recovery/:token" element={<NewPasswordPage />} />
-        <Route path="*" element={<SignInPage />} />
-      </Routes>
-    );
-  }
+  return <Suspense fallback={null}>{user === undefined ? <SignedOut /> : <SignedIn />}</Suspense>;
+}
+
+function SignedOut() {
   return (
-    <Suspense fallback={null}>
-      <SignedIn />
-    </Suspense>
+    <Routes>
+      <Route path="/register" element={<RegisterPage />} />
+      <Route path="/invitations/:token" element={<InvitationPage />} />
+      <Route path="/recovery" element={<RecoveryPage />} />
+      <Route path="/recovery/:token" element={<NewPasswordPage />} />
+      <Route path="*" element={<SignInPage />} />
+    </Routes>
   );
 }
