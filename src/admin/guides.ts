@@ -15,6 +15,7 @@ const SOURCES: Readonly<Record<string, () => Promise<{ default: string }>>> = {
   "local-evaluation": () => import("../docs/local-evaluation.md?raw"),
   "custom-terms": () => import("../docs/custom-terms.md?raw"),
   credits: () => import("../docs/credits.md?raw"),
+  ai: () => import("../docs/ai.md?raw"),
   teams: () => import("../docs/teams.md?raw"),
   offers: () => import("../docs/offers.md?raw"),
   errors: () => import("../docs/errors.md?raw"),
