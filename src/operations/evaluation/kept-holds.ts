@@ -105,7 +105,7 @@ export async function countOpened(ctx: Context, opened: Opened, totals: Totals):
   }
   const plain = totals.blocks === false && evaluation !== undefined;
   const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at) : evaluation;
-  const budgets = await loadBudgets(ctx, { contract, at }, [], hold.budgets ?? []);
+  const budgets = await loadBudgets(ctx, { contract, evaluation, at }, [], hold.budgets ?? []);
   const subject = { contract, evaluation, at, budgets };
   const costs = isLate ? undefined : shareOfNews(unitCosts, spent, news);
   const counted = settledBudgets(subject, hold, news, costs);
