@@ -21,6 +21,7 @@ import * as peers from "./peers.ts";
 import * as pooled from "./pooled.ts";
 import * as pricing from "./pricing.ts";
 import type { BenchRow } from "./pricing.ts";
+import * as replay from "./replay.ts";
 import * as restore from "./restore.ts";
 import * as roundTrips from "./round-trips.ts";
 import * as scheduled from "./scheduled.ts";
@@ -57,6 +58,7 @@ const NAMED = {
   overrides,
   peers,
   pooled,
+  replay,
   restore,
   "round-trips": roundTrips,
   scheduled,

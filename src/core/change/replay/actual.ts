@@ -15,6 +15,10 @@ export class ActualContract {
   readonly #shared: SharedTerms;
   /** By service and limit. */
   readonly #consumed = new Map<string, number>();
+  /** The balances by limit id. */
+  readonly #usage = new Map<string, number>();
+  /** Limit ids by service and limit. */
+  readonly #ids = new Map<string, string>();
   #terms: RecordedTerms | undefined;
   #entitled: Entitled | undefined;
 
@@ -26,9 +30,15 @@ export class ActualContract {
   enter(terms: RecordedTerms): void {
     this.#terms = terms;
     this.#entitled = undefined;
+    this.#usage.clear();
+    this.#ids.clear();
     for (const { serviceId, limitName, consumed = 0 } of terms.levels) {
       const key = `${serviceId} ${limitName}`;
-      if (!this.#consumed.has(key)) this.#consumed.set(key, consumed);
+      const balance = this.#consumed.get(key) ?? consumed;
+      const id = `${terms.services.find((service) => service.serviceId === serviceId)?.key ?? ""}-${limitName}`;
+      this.#consumed.set(key, balance);
+      this.#usage.set(id, balance);
+      this.#ids.set(key, id);
     }
   }
 
@@ -36,7 +46,10 @@ export class ActualContract {
   move([kind, serviceId, limitName, , , amount]: RecordedMovement): void {
     if (kind === "late") return;
     const key = `${serviceId} ${limitName}`;
-    this.#consumed.set(key, Math.max(0, sum(this.#consumed.get(key) ?? 0, amount)));
+    const balance = Math.max(0, sum(this.#consumed.get(key) ?? 0, amount));
+    this.#consumed.set(key, balance);
+    const id = this.#ids.get(key);
+    if (id !== undefined) this.#usage.set(id, balance);
   }
 
   /** Returns the mode that granted a call: the client's, unless only the server's did. Call it before {@link move}. */
@@ -47,13 +60,7 @@ export class ActualContract {
       const pricing = this.#pricings.get(service.hash);
       return pricing && { pricing, configuration: this.#shared.configuration(service) };
     });
-    const usage = new Map(
-      terms.levels.map(({ serviceId, limitName }) => [
-        `${terms.services.find((service) => service.serviceId === serviceId)?.key ?? ""}-${limitName}`,
-        this.#consumed.get(`${serviceId} ${limitName}`) ?? 0,
-      ]),
-    );
     const evaluation = this.#entitled.plain(at);
-    return MODES.find((mode) => evaluateBoolean(evaluation, featureId, usage, mode)) ?? MODES[0];
+    return MODES.find((mode) => evaluateBoolean(evaluation, featureId, this.#usage, mode)) ?? MODES[0];
   }
 }

@@ -1,0 +1,136 @@
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { parsePricing } from "../../src/core/pricing/parse/pricing.ts";
+import { type Connection, connect } from "../../src/db/postgres/connect.ts";
+import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
+import { listenForInvalidations } from "../../src/db/postgres/invalidations.ts";
+import { migrate } from "../../src/db/migrate.ts";
+import { openAnalysisPool, threadsOf } from "../../src/entries/platform/analysis-pool.ts";
+import { openReplay } from "../../src/operations/changes/replay.ts";
+import { contextOf } from "../../src/operations/context.ts";
+import { createKeyring } from "../../src/operations/credentials.ts";
+import { createResources } from "../../src/operations/resources.ts";
+import { createAnalysis } from "../../src/operations/state/analysis.ts";
+import { MIGRATIONS } from "../support/postgres-server.ts";
+import type { BenchRow } from "./pricing.ts";
+
+/*
+ * Measures the replay of a month of many movements: its time, the memory that it adds, its first line of progress, and the longest
+ * delay of the event loop, on which requests wait.
+ */
+
+const FROM = "2026-10-01T00:00:00.000Z";
+const TO = "2026-11-01T00:00:00.000Z";
+const SAMPLE = new URL("../../src/samples/tasker.yml", import.meta.url);
+
+export async function run({ quick = false } = {}): Promise<BenchRow[]> {
+  const contracts = quick ? 500 : 10_000;
+  const movements = contracts * 300;
+  const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));
+  const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
+  const connection = connect(database.url, { maxConnections: 4 });
+  const pool = openAnalysisPool({ threads: threadsOf(), memoryMb: 256, timeoutMs: 60_000 });
+  const changes = listenForInvalidations(database.url, { applicationName: "faregate-bench" });
+  try {
+    await migrate(database.url, MIGRATIONS);
+    await fill(connection, contracts, movements);
+    const keyring = await createKeyring({
+      apiKeysSecret: "x".repeat(40),
+      jwtSecret: "y".repeat(40),
+      jwtSalt: "z".repeat(20),
+    });
+    const resources = {
+      ...createResources(connection, {
+        changes,
+        keyring,
+        settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: false },
+        now: () => new Date(TO),
+      }),
+      analysis: createAnalysis({ runInThread: pool.run }),
+    };
+    const caller = { kind: "key", keyId: "k", organizationId: "one", scope: "ALL" } as const;
+    const delays = monitorEventLoopDelay({ resolution: 5 });
+    const before = process.memoryUsage().rss;
+    let most = before;
+    const sampling = setInterval(() => (most = Math.max(most, process.memoryUsage().rss)), 50);
+    delays.enable();
+    const begun = performance.now();
+    let first = Infinity;
+    const replay = await openReplay(contextOf(resources, caller), {
+      organizationId: "one",
+      serviceName: "Tasker",
+      pricingVersion: "2.0.0",
+      draft: undefined,
+      from: new Date(FROM),
+      to: new Date(TO),
+      targets: { groups: [] },
+      keepPlans: true,
+      top: 20,
+    });
+    const report = await replay({ onProgress: () => (first = Math.min(first, performance.now() - begun)) });
+    const seconds = (performance.now() - begun) / 1_000;
+    delays.disable();
+    clearInterval(sampling);
+    if (report.movements !== movements) throw new Error(`${report.movements} of ${movements} movements were replayed`);
+    const megabytes = (most - before) / 2 ** 20;
+    const delay = delays.percentile(99.9) / 1e6;
+    const row = (name: string, value: number, bound: number): BenchRow => ({
+      name,
+      value,
+      target: `<= ${bound}`,
+      ok: value <= bound,
+    });
+    return [
+      row(`replay of ${movements} movements of ${contracts} contracts (s)`, seconds, 60),
+      row("memory that it adds (MB)", megabytes, 300),
+      row("first line of progress (ms)", first, 1_000),
+      row("delay of the event loop, p99.9 (ms)", delay, 50),
+    ];
+  } finally {
+    await pool.close();
+    await changes.close();
+    await connection.close(0);
+    await database.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Fills October with movements of all contracts in turn. The second version grants fewer tasks. */
+async function fill({ client: sql }: Connection, contracts: number, movements: number): Promise<void> {
+  const text = readFileSync(SAMPLE, "utf8");
+  const models = [text, text.replace("value: 2000\n", "value: 250\n")].map((each) => {
+    const parsed = parsePricing(each, new Date(TO));
+    if (!parsed.ok) throw new Error("the sample is no pricing");
+    return JSON.stringify(parsed.pricing);
+  });
+  await sql.unsafe(`
+    insert into users (id, username, password_hash, role) values ('u', 'ada', 'x', 'ADMIN');
+    insert into organizations (id, name, owner_id) values ('one', 'One', 'u');
+    insert into services (id, organization_id, name, name_key) values ('s', 'one', 'Tasker', 'tasker');`);
+  for (const [index, model] of models.entries()) {
+    const version = `${index + 1}.0.0`;
+    await sql`insert into pricings (id, organization_id, service_id, version, version_key, availability, source, model, model_hash, declared_at)
+      values (${`p${index}`}, 'one', 's', ${version}, ${version}, 'active', '', ${model}::text::json, ${`h${index}`}, now())`;
+  }
+  await sql.unsafe(`
+    insert into contracts (id, organization_id, user_id, username, start_date, end_date, auto_renew, renewal_value, renewal_unit)
+      select 'contract-000000-' || n, 'one', 'user-' || n, 'user', '${FROM}', '${TO}', true, 1, 'MONTH' from generate_series(1, ${contracts}) n;
+    insert into contract_services (contract_id, organization_id, service_id, pricing_id, position, plan, add_ons)
+      select id, 'one', 's', 'p0', 0, 'BUSINESS', '{}' from contracts;
+    insert into contract_states (contract_id, organization_id, since, cause, start_date, end_date, auto_renew, renewal_days, renewal_value,
+      renewal_unit, services, levels)
+      select id, 'one', '${FROM}', 'creation', start_date, end_date, true, 30, 1, 'MONTH',
+        json_build_array(json_build_object('serviceId', 's', 'key', 'tasker', 'disabled', false, 'pricingId', 'p0', 'version', '1.0.0',
+          'hash', 'h0', 'plan', 'BUSINESS', 'addOns', json_build_object())),
+        json_build_array(json_build_object('serviceId', 's', 'limitName', 'maxTasks', 'resetAt', timestamptz '${TO}', 'anchor',
+          timestamptz '${FROM}', 'periodValue', 1, 'periodUnit', 'MONTH'))
+      from contracts;
+    insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+      select 'contract-000000-' || (n % ${contracts} + 1), 'one', 's', 'maxTasks', 'consume', 'tasker-board', 'call-' || n, 1,
+        timestamptz '${FROM}' + n * (interval '30 days' / ${movements})
+      from generate_series(1, ${movements}) n;
+    analyze`);
+}
