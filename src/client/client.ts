@@ -25,6 +25,7 @@ export type {
   ListedFeature,
   PastAnswer,
 } from "./back/features.ts";
+export type { LimitUnits, Units } from "./back/units.ts";
 export type { FeatureResult, LimitStep } from "./back/feature-result.ts";
 export type {
   AfterTrial,

@@ -49,8 +49,8 @@ type Row = Named & Readonly<Record<"id" | "label" | "type", string> & { valueTyp
 type ByName<T = Value> = Readonly<Record<string, Shown<T>>>;
 
 /**
- * A plan, with its values in the order of the offer's features and limits. `select` is the configuration that choosing
- * it means. Offers for a user have the `scenario`: the effect of that choice for them.
+ * A plan, with its values in the order of the offer's features and limits. `select` is that choice. Offers for a
+ * user have the `scenario`: its effect for them.
  */
 export type OfferedPlan = Item &
   Readonly<Record<"features" | "limits", readonly Shown[]>> &
@@ -60,7 +60,7 @@ export type OfferedPlan = Item &
   }>;
 
 /**
- * An add-on, with the values that it brings by name. `select` is null if the user cannot add it; offers for a user have
+ * An add-on, with its values by name. `select` is null if the user cannot add it; offers for a user have
  * the units that are `held`. A quantity without bound has the `max` null.
  */
 export type OfferedAddOn = Item &
@@ -89,7 +89,6 @@ export type Offer = Readonly<Record<"service" | "key" | "pricingVersion" | "crea
       Readonly<{
         unit: string;
         period: Readonly<{ value: number; unit: string }> | null;
-        /** Cost of each unit. */
         rates?: readonly (Shown<number> & Readonly<{ unit: string }>)[];
       }>)[];
     plans: readonly OfferedPlan[];
