@@ -34,7 +34,7 @@ export type Unlock = Changes &
   Readonly<{
     featureId: string;
     service: string | null;
-    reason: "UNKNOWN_FEATURE" | "NO_EXPRESSION" | "ALREADY_ON" | "NOT_OFFERED" | "UNDECIDED" | null;
+    reason: "UNKNOWN_FEATURE" | "NO_EXPRESSION" | "ALREADY_ON" | "BUDGET" | "NOT_OFFERED" | "UNDECIDED" | null;
     price: Price | null;
     alternatives: readonly Purchase[];
   }> &

@@ -3,6 +3,7 @@ import { FEATURE_TYPES, LIMIT_TYPES, PERIOD_UNITS, VALUE_TYPES } from "../core/p
 import { checkedAmounts, uncheckedAmount } from "./amounts.ts";
 import { objectError, strictBody } from "./change-bodies.ts";
 import { EXAMPLE } from "./common.ts";
+import { SPENDER } from "./features.ts";
 import type { Operation } from "./operation.ts";
 
 const NOT_AMOUNTS = "All values in amounts must be non-negative finite numbers";
@@ -93,7 +94,7 @@ export const unlock = z
     current: configuration.nullable(),
     target: configuration.nullable(),
     reason: z
-      .enum(["UNKNOWN_FEATURE", "NO_EXPRESSION", "ALREADY_ON", "NOT_OFFERED", "UNDECIDED"])
+      .enum(["UNKNOWN_FEATURE", "NO_EXPRESSION", "ALREADY_ON", "BUDGET", "NOT_OFFERED", "UNDECIDED"])
       .nullable()
       .describe("Why there is no target"),
     contact,
@@ -253,6 +254,7 @@ export const unlockOperations: readonly Operation[] = [
     description:
       "Returns the configuration that turns the feature on and gives up and costs least, with what it changes. Buys and reserves nothing: send the target in a novation.",
     query: z.object({
+      ...SPENDER,
       server: z.boolean().default(false).describe("Asks server expressions where a feature has one"),
       pricingVersion: VERSION,
     }),

@@ -354,6 +354,16 @@ describe("an answer for a spender", () => {
     expect(await claims("")).not.toHaveProperty("spender");
   });
 
+  test("of an unlock says that buying does not help", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    expect(await take(userId, "ada", 10)).toBe(true);
+    const unlock = (spender: string) =>
+      api.call("POST", `/features/${userId}/tasker-board/unlock?spender=${spender}`, { key, body: {} });
+    expect((await unlock("ada")).body).toMatchObject({ target: null, reason: "BUDGET" });
+    expect((await unlock("grace")).body).toMatchObject({ target: null, reason: "ALREADY_ON" });
+  });
+
   test("of OFREP takes it from the context", async () => {
     const userId = await subscribed();
     await budget(userId, "each", 10, { spender: "*" });

@@ -237,16 +237,15 @@ export class Features {
       server?: boolean | undefined;
       /** Searches this active version instead of the user's. */
       pricingVersion?: string | undefined;
+      /** The one who spends, whose budgets decide too. Default: nobody. */
+      spender?: Spender | undefined;
     } = {},
   ): Promise<Unlock> {
     const { amounts, server, pricingVersion } = options;
+    const query = { server, pricingVersion, spender: spenderPath(options.spender) };
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}/unlock`;
     const body = amounts === undefined ? {} : { amounts };
-    return this.transport.ask(
-      { method: "POST", path, query: { server, pricingVersion }, body, isRead: true },
-      isUnlock,
-      options,
-    );
+    return this.transport.ask({ method: "POST", path, query, body, isRead: true }, isUnlock, options);
   }
 
   /**

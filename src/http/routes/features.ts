@@ -90,7 +90,8 @@ export const featureRoutes = new Hono<AppEnv>()
     if (queryParameter(c, "at") !== undefined)
       throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with an unlock");
     const pricingVersion = nonEmpty(c, "pricingVersion");
-    const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c), amounts, pricingVersion };
+    const of = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };
+    const input = { ...of, amounts, pricingVersion, spender: spenderOf(c) };
     return json(c, await unlockFeature(context(c), input));
   })
   .post("/:userId/:featureId", (c) => {

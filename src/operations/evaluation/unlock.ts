@@ -11,6 +11,7 @@ import {
   type Purchase,
   unlockSteps,
 } from "../../core/offers/unlock.ts";
+import type { Spender } from "../../core/pricing/budgets.ts";
 import { involvedLimits, prepareEvaluation } from "../../core/pricing/evaluate.ts";
 import { idOf } from "../../core/pricing/evaluation.ts";
 import { holdsAt } from "../../core/pricing/overrides.ts";
@@ -21,9 +22,11 @@ import type { SnapshotService } from "../../db/schema.ts";
 import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
-import { decideByLimits } from "./decision.ts";
+import { budgetParts, firstDenying } from "./budgets.ts";
+import { decideByLimits, involvedLevels } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
+import { refuseStranger, withSpenders } from "./spenders.ts";
 import { versionNotFound } from "../service-address.ts";
 import { inBudget } from "../state/analysis.ts";
 import { namedVersion, offeredVersion, requireActive, sidesOf } from "./offered-versions.ts";
@@ -32,7 +35,7 @@ import { namedVersion, offeredVersion, requireActive, sidesOf } from "./offered-
 const SEARCH_MS = 40;
 
 /** Reason why there is no target. Source: contract offers §2. */
-export type NoUnlock = "UNKNOWN_FEATURE" | "NO_EXPRESSION" | "ALREADY_ON" | "NOT_OFFERED" | "UNDECIDED";
+export type NoUnlock = "UNKNOWN_FEATURE" | "NO_EXPRESSION" | "ALREADY_ON" | "BUDGET" | "NOT_OFFERED" | "UNDECIDED";
 
 /** The smallest purchase that turns a feature on, and those of up to three other plans. */
 export interface Unlock extends Pick<Purchase, "contact" | "gains" | "losses" | "differences"> {
@@ -58,6 +61,8 @@ interface Asked {
   amounts: Readonly<Record<string, number>> | undefined;
   /** Searches this version instead of the offered one. */
   pricingVersion: string | undefined;
+  /** The one who spends. Default: nobody. */
+  spender?: Spender | undefined;
 }
 
 /**
@@ -67,7 +72,8 @@ interface Asked {
  * archived version; unprocessable for the amount of a limit that the feature does not read.
  */
 export async function unlockFeature(ctx: Context, asked: Asked): Promise<Unlock> {
-  const prepared = await prepareContract(ctx, asked.userId);
+  const prepared = await withSpenders(ctx, await prepareContract(ctx, asked.userId), [asked.spender ?? []]);
+  refuseStranger(prepared, asked);
   const found = await findFeature(ctx, prepared, asked);
   if (found === undefined) return nothingFound(asked, "UNKNOWN_FEATURE");
   const { contracted, name, before, after } = found;
@@ -77,7 +83,10 @@ export async function unlockFeature(ctx: Context, asked: Asked): Promise<Unlock>
   requireKnownAmounts(asked.amounts, after.serviceName, limits);
   const answer = { service: contracted.key, current: named(before.pricing, current) };
   if (expression?.mentionsContext !== true) return { ...nothingFound(asked, "NO_EXPRESSION"), ...answer };
-  if (isOn(prepared, asked)) return { ...nothingFound(asked, "ALREADY_ON"), ...answer };
+  // Nothing that can be bought adds to a budget.
+  if (isOn(prepared, asked)) {
+    return { ...nothingFound(asked, isDeniedByBudget(prepared, asked) ? "BUDGET" : "ALREADY_ON"), ...answer };
+  }
   const goal = goalOf(prepared, asked, found);
   const searched = await inBudget(SEARCH_MS, (isOver) => unlockSteps({ before, after, current }, goal, isOver));
   return withPrices(ctx, contracted.key, answerOf(asked, answer, searched));
@@ -197,6 +206,11 @@ function isOn(
   const expected = amounts === undefined ? {} : { ...Object.fromEntries(unnamed), ...amounts };
   const request = { userId, featureId, expected, mode, strict: true, dryRun: true, explain: false };
   return decideByLimits({ evaluation, usage }, request).result.eval;
+}
+
+function isDeniedByBudget(prepared: Prepared, { featureId, mode, amounts: expected = {}, spender }: Asked): boolean {
+  const involved = involvedLevels(prepared, { featureId, mode });
+  return firstDenying(budgetParts(prepared, involved, { spender, expected })) !== undefined;
 }
 
 /** Describes what a configuration must fulfil: the contract, novated to it, could use the feature. */
