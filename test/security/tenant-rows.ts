@@ -109,6 +109,7 @@ DELETE /organizations/{organizationId}/contracts/{userId}/budgets/{budgetName}  
 GET /organizations/{organizationId}/contracts/{userId}/balances                          kkksfssssfff kkknfnnnnfff kkksffffffff kkknfnnnnfff
 DELETE /organizations/{organizationId}/contracts/{userId}/billing                        kkknfnnfffff kkknfnnfffff kkknffffffff kkknfnnfffff
 GET /organizations/{organizationId}/blocks                                               kkksfssssfff - kkksffffffff kkknnnnnnfff
+GET /organizations/{organizationId}/billing                                              kkksnsssffff - kkksnnnnnfff kkknnnnnnfff
 PUT /organizations/{organizationId}/billing/{provider}                                   kkksnssfffff - kkksnnnnnfff kkknnnnnnfff
 DELETE /organizations/{organizationId}/billing/{provider}                                kkksnssfffff - kkksnnnnnfff kkknnnnnnfff
 GET /organizations/{organizationId}/billing/{provider}                                   kkksnsssffff - kkksnnnnnfff kkknnnnnnfff

@@ -191,7 +191,7 @@ async function fillTenant(
   const memberId = `member-of-${userId}`;
   const member = await api.call("PUT", `/contracts/${userId}/members/${memberId}`, { key, body: {} });
   if (member.status !== 201) throw new Error(JSON.stringify(member.body));
-  const budgetName = `daily of ${name}`;
+  const budgetName = `daily-of-${name}`;
   const budget = await api.call("PUT", `/contracts/${userId}/budgets/${encodeURIComponent(budgetName)}`, {
     key,
     body: { limit: `${name.toLowerCase()}-maxTasks`, spender: "*", amount: 10 },

@@ -40,7 +40,7 @@ export interface ReplayOptions {
   readonly top?: number;
 }
 
-/** What a range of time would have been under another pricing. Source: contract replay §3. */
+/** Report of a range of time under another pricing. Source: contract replay §3. */
 export interface ReplayReport {
   readonly serviceName: string;
   readonly targetVersion: string;
