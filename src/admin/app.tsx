@@ -3,6 +3,7 @@ import { createRoot } from "react-dom/client";
 import { BrowserRouter, Route, Routes } from "react-router";
 import type { Visit } from "./answers.ts";
 import { SignInPage } from "./pages/sign-in.tsx";
+import { completeTexts } from "./language.ts";
 import { SessionProvider, useSession } from "./session.tsx";
 
 // Few visitors need more than the form that signs in.
@@ -10,7 +11,10 @@ const RegisterPage = lazy(async () => ({ default: (await import("./pages/registe
 const InvitationPage = lazy(async () => ({ default: (await import("./pages/invitation.tsx")).InvitationPage }));
 const RecoveryPage = lazy(async () => ({ default: (await import("./pages/recovery.tsx")).RecoveryPage }));
 const NewPasswordPage = lazy(async () => ({ default: (await import("./pages/recovery.tsx")).NewPasswordPage }));
-const SignedIn = lazy(async () => ({ default: (await import("./signed-in.tsx")).SignedIn }));
+const SignedIn = lazy(async () => {
+  await completeTexts();
+  return { default: (await import("./signed-in.tsx")).SignedIn };
+});
 
 /** Renders the console into the page. */
 export function showConsole(visit: Visit | undefined): void {

@@ -33,3 +33,9 @@ export async function applyLanguage(): Promise<void> {
   const load = LANGUAGES[language].load;
   if (load !== undefined) Object.assign(texts, await load());
 }
+
+/** Adds the texts of pages behind the sign-in. Call it before the first of them is imported. A translation has them already. */
+export async function completeTexts(): Promise<void> {
+  const { behindSignIn } = await import("./texts/behind-sign-in.ts");
+  Object.assign(texts, { ...behindSignIn, ...texts });
+}

@@ -1,5 +1,5 @@
 import { applyTheme } from "./design/theme.ts";
-import { applyLanguage } from "./language.ts";
+import { applyLanguage, completeTexts } from "./language.ts";
 import { readVisit, wasSignedIn } from "./visit.ts";
 
 const RELOADED = "faregate-reloaded";
@@ -18,8 +18,10 @@ addEventListener("vite:preloadError", () => {
 await applyLanguage();
 // All parts of the first page load at once: this file imports none of them, not even React.
 if (wasSignedIn()) {
-  void import("./signed-in.tsx");
-  if (/\/(?:o\/\w+\/?)?$/.test(location.pathname)) void import("./pages/overview.tsx");
+  void completeTexts().then(() => {
+    void import("./signed-in.tsx");
+    if (/\/(?:o\/\w+\/?)?$/.test(location.pathname)) void import("./pages/overview.tsx");
+  });
 }
 const { showConsole } = await import("./app.tsx");
 showConsole(await visit);

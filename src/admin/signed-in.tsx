@@ -1,13 +1,10 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { Component, lazy, useState, type ReactNode } from "react";
+import { Component, lazy, Suspense, useState, type ReactNode } from "react";
 import { Link, Navigate, Route, Routes, useLocation, useParams } from "react-router";
 import type { Organization, OrganizationPage } from "./answers.ts";
 import { Refused } from "./api.ts";
 import { Empty, Loaded, Note, Page } from "./design/page.tsx";
 import { ToastProvider } from "./design/toast.tsx";
-import { InvitationPage } from "./pages/invitation.tsx";
-import { NewPasswordPage } from "./pages/recovery.tsx";
-import { SignInAgain } from "./parts/sign-in-again.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { useAsk } from "./queries.ts";
 import { HereProvider, KEPT_ORGANIZATION } from "./here.tsx";
@@ -15,6 +12,9 @@ import { useSession } from "./session.tsx";
 import { StreamProvider } from "./stream.tsx";
 import { texts } from "./texts.ts";
 
+const InvitationPage = lazy(async () => ({ default: (await import("./pages/invitation.tsx")).InvitationPage }));
+const NewPasswordPage = lazy(async () => ({ default: (await import("./pages/recovery.tsx")).NewPasswordPage }));
+const SignInAgain = lazy(async () => ({ default: (await import("./parts/sign-in-again.tsx")).SignInAgain }));
 const OverviewPage = lazy(async () => ({ default: (await import("./pages/overview.tsx")).OverviewPage }));
 const AccountPage = lazy(async () => ({ default: (await import("./pages/account.tsx")).AccountPage }));
 const SessionsPage = lazy(async () => ({ default: (await import("./pages/sessions.tsx")).SessionsPage }));
@@ -75,7 +75,7 @@ export function SignedIn() {
     <QueryClientProvider client={queries}>
       <ToastProvider>
         <Pages />
-        {ended ? <SignInAgain /> : null}
+        <Suspense fallback={null}>{ended ? <SignInAgain /> : null}</Suspense>
       </ToastProvider>
     </QueryClientProvider>
   );

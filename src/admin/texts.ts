@@ -1,18 +1,10 @@
 import { account, register, sessions, signIn } from "./texts/account.ts";
 import { approvals, invitations, recovery } from "./texts/approvals.ts";
-import { billing } from "./texts/billing.ts";
-import { credits } from "./texts/credits.ts";
-import { change, compare, decisions, gate, replay } from "./texts/change.ts";
-import { access, asOf, contract, contracts, holds, novation, terms, upcoming } from "./texts/contracts.ts";
-import { analytics, audit, cache, denials, health, overview } from "./texts/overview.ts";
+import type { behindSignIn } from "./texts/behind-sign-in.ts";
 import { keys, members, organizations, users } from "./texts/people.ts";
-import { pricePage, pricing, services, unlock, upload } from "./texts/pricing.ts";
-import { alerts, events, playground, tokens, webhooks } from "./texts/tools.ts";
 import { common, design, docs, entrance, errors, palette, shell } from "./texts/shell.ts";
-import { localEvaluation, usage } from "./texts/usage.ts";
 
-/** Texts of the console. English ones, until `applyLanguage` has replaced them. */
-export const texts = {
+const atSignIn = {
   shell,
   palette,
   design,
@@ -24,21 +16,6 @@ export const texts = {
   register,
   account,
   sessions,
-  services,
-  upload,
-  pricing,
-  pricePage,
-  unlock,
-  contracts,
-  contract,
-  access,
-  novation,
-  asOf,
-  terms,
-  upcoming,
-  holds,
-  credits,
-  billing,
   keys,
   members,
   invitations,
@@ -46,25 +23,13 @@ export const texts = {
   approvals,
   organizations,
   users,
-  overview,
-  denials,
-  analytics,
-  cache,
-  health,
-  audit,
-  replay,
-  compare,
-  change,
-  decisions,
-  gate,
-  playground,
-  tokens,
-  events,
-  alerts,
-  webhooks,
-  usage,
-  localEvaluation,
 };
+
+/**
+ * Texts of the console. English ones, until `applyLanguage` has replaced them. Those of pages behind the sign-in are there once
+ * `completeTexts` is done, which keeps them out of what a visitor loads.
+ */
+export const texts = atSignIn as typeof atSignIn & typeof behindSignIn;
 
 /** Any text in place of each English one. */
 type Translated<T> = T extends string

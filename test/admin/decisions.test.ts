@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import "../support/console-texts.ts";
 import { keyFor, may } from "../../src/admin/access.ts";
 import type { ApiKey, Contract, WirePricing } from "../../src/admin/answers.ts";
 import { csvOf } from "../../src/admin/csv.ts";

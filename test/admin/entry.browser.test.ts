@@ -69,13 +69,13 @@ test("a user signs in by keyboard alone and lands on the requested page", async 
 test("the browser loads at most 90 kB of compressed JavaScript to sign in, 160 with the first page, 240 to upload, and compiles the first page at once", async () => {
   const context = await own.browser.newContext();
   const page = await context.newPage();
+  // Each file once: this test reads some of them again.
   const loadedBytes = () =>
-    page.evaluate(() =>
-      performance
-        .getEntriesByType("resource")
-        .filter(({ name }) => name.endsWith(".js"))
-        .reduce((sum, entry) => sum + (entry as PerformanceResourceTiming).encodedBodySize, 0),
-    );
+    page.evaluate(() => {
+      const files = performance.getEntriesByType("resource").filter(({ name }) => name.endsWith(".js"));
+      const sizes = new Map(files.map((entry) => [entry.name, (entry as PerformanceResourceTiming).encodedBodySize]));
+      return [...sizes.values()].reduce((sum, size) => sum + size, 0);
+    });
   await page.goto(`${own.url}/`);
   await page.getByLabel("Username").fill("admin");
   const signIn = await loadedBytes();

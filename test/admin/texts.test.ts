@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { completeTexts } from "../../src/admin/language.ts";
 import { texts } from "../../src/admin/texts.ts";
 import { de } from "../../src/admin/texts/de.ts";
 import { EVENT_CODES } from "../../src/core/event-messages.ts";
 import { AUDIT_ACTIONS } from "../../src/operations/audit.ts";
 
+await completeTexts();
 describe.each([
   ["English", texts],
   ["German", de],

@@ -3,7 +3,7 @@ import type { Diff, Service } from "../answers.ts";
 import { path } from "../api.ts";
 import { formatNumber } from "../format.ts";
 import { DiffResult } from "../parts/diff-result.tsx";
-import { Replay } from "../parts/replay.tsx";
+import { ReplayLater } from "../parts/replay-later.tsx";
 import { Select } from "../design/field.tsx";
 import { Empty, Loaded, Page } from "../design/page.tsx";
 import { useAsk } from "../queries.ts";
@@ -48,7 +48,7 @@ function Choice({ service }: { service: Service }) {
             <>
               <p>{count === undefined ? "" : t.contracts(formatNumber(count), from)}</p>
               <DiffResult diff={data} to={to} title={t.verdict} />
-              <Replay key={to} service={service.name} tried={{ pricingVersion: to }} />
+              <ReplayLater key={to} service={service.name} tried={{ pricingVersion: to }} />
             </>
           )}
         </Loaded>

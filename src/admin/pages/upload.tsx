@@ -8,7 +8,7 @@ import { DraftFindings, ExpectationsFile, Findings, useComparison, useVerdict } 
 import { DiffResult } from "../parts/diff-result.tsx";
 import { FileDrop } from "../parts/file-drop.tsx";
 import { LegalKeysOffer } from "../parts/legal-keys.tsx";
-import { Replay } from "../parts/replay.tsx";
+import { ReplayLater } from "../parts/replay-later.tsx";
 import { Check, Field, Form } from "../design/field.tsx";
 import { GuardedButton } from "../design/guarded-button.tsx";
 import { Failed, Loaded, Page, Section } from "../design/page.tsx";
@@ -157,7 +157,7 @@ function FromText({ services }: { services: readonly Service[] }) {
           <DiffResult diff={comparison.data} to={valid.version} title={t.comparedWith(comparison.data.from.version)} />
         )}
         {target?.isPossible === true && target.service !== undefined && isCurrent ? (
-          <Replay key={text} service={target.service} tried={{ draft: text }} />
+          <ReplayLater key={text} service={target.service} tried={{ draft: text }} />
         ) : null}
         <Failed error={comparison.error} />
         <Failed error={upload.error} />

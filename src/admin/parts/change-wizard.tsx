@@ -12,7 +12,7 @@ import { Confirm } from "../design/dialog.tsx";
 import { Field } from "../design/field.tsx";
 import { GateOverride, GateResults, useMayOverride } from "./gate-verdict.tsx";
 import { Counts, GroupTarget, nameOf, WhoLink } from "./group-target.tsx";
-import { Replay } from "./replay.tsx";
+import { ReplayLater } from "./replay-later.tsx";
 import { Failed, Loaded, Section, Skeleton } from "../design/page.tsx";
 import { Table } from "../design/table.tsx";
 
@@ -68,7 +68,11 @@ export function ChangeWizard(props: Changing) {
             }
           />
           {change.action === "archive" && impact.targetVersion !== null ? (
-            <Replay key={impact.targetVersion} service={service} tried={{ pricingVersion: impact.targetVersion }} />
+            <ReplayLater
+              key={impact.targetVersion}
+              service={service}
+              tried={{ pricingVersion: impact.targetVersion }}
+            />
           ) : null}
           {impact.gate.rules.length === 0 ? null : (
             <Section title={t.gate}>
