@@ -197,6 +197,10 @@ function documented(operation: Operation, schemas: Schemas): Json {
         ]),
       ),
       ...errorsOf(operation, isPublic, schemas),
+      // Redirects alone are no answer to tools that look for a success.
+      ...(Object.keys(operation.answers).some((status) => status.startsWith("2"))
+        ? {}
+        : { default: { description: "Redirects to the page that follows" } }),
     },
   };
 }

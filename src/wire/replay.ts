@@ -94,12 +94,6 @@ export const replayReport = z
         }),
       )
       .describe("Most denied contracts first"),
-    keepPlans: z
-      .boolean({ error: "The keepPlans field must be a boolean" })
-      .default(false)
-      .describe(
-        "Contracts keep the plan and add-ons of the same names where the target has them, instead of the best fit",
-      ),
     top: z
       .array(z.strictObject({ userId: z.string(), denied: z.number(), firstDenialAt: moment, price }))
       .describe("Users with most denied calls"),

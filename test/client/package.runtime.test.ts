@@ -510,7 +510,7 @@ export const answer = features.evaluate("ada", "${id}", { consumption: { "tasker
   });
 });
 
-test("the manifest has React and OpenFeature as optional peers and only what the entries import as dependencies", () => {
+test("the manifest has React, OpenFeature and the AI SDK as optional peers and only what the entries import as dependencies", () => {
   const manifest = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8"));
   expect(manifest).toMatchObject({
     name: "faregate",
@@ -520,7 +520,13 @@ test("the manifest has React and OpenFeature as optional peers and only what the
   });
   expect(Object.keys(manifest.dependencies)).toHaveLength(2);
   const peers = Object.keys(manifest.peerDependencies);
-  expect(peers).toEqual(["@openfeature/core", "@openfeature/server-sdk", "@openfeature/web-sdk", "react"]);
+  expect(peers).toEqual([
+    "@ai-sdk/provider",
+    "@openfeature/core",
+    "@openfeature/server-sdk",
+    "@openfeature/web-sdk",
+    "react",
+  ]);
   for (const peer of peers) expect(manifest.peerDependenciesMeta[peer]).toEqual({ optional: true });
   expect(manifest.scripts).toBeUndefined();
 });
