@@ -282,6 +282,76 @@ const blocks = [
   }),
 ];
 
+const spender = fc.constantFrom("m1", "m2", "team/x", "team/x/run-1", "team/y");
+
+interface Spent extends Counted {
+  budgets?: { name: string; used: number; amount: number | null }[];
+}
+const spending = (world: World, userId: string, spender: string, query = "") =>
+  `/features/${userId}/${world.service}-board?strict=true&explain=true&spender=${encodeURIComponent(spender)}${query}`;
+
+/** A call that is granted leaves every budget within its amount. Of another mode than `stop` there is none here. */
+function expectWithinBudgets({ eval: granted, budgets = [] }: Spent): void {
+  if (!granted) return;
+  for (const { name, used, amount } of budgets)
+    expect(used, `used of the budget ${name}`).toBeLessThanOrEqual(amount ?? Infinity);
+}
+
+const budgets = [
+  about(
+    "put a budget",
+    fc.record({
+      name: fc.constantFrom("each", "team"),
+      amount: fc.integer({ min: 0, max: 20 }),
+      window: fc.constantFrom<unknown>("period", "life", { value: 1, unit: "DAY", anchor: "utc" }),
+    }),
+    async (world, userId, { name, ...terms }) => {
+      const body = { limit: world.limit, spender: name === "each" ? "*" : "team/*", ...terms };
+      const { status } = await world.call("PUT", `/contracts/${userId}/budgets/${name}`, body);
+      expect([200, 201, 400, 404, 422]).toContain(status);
+    },
+  ),
+  about("delete a budget", fc.constantFrom("each", "team"), async (world, userId, name) => {
+    await world.call("DELETE", `/contracts/${userId}/budgets/${name}`);
+  }),
+  about("spend", fc.tuple(spender, fc.integer({ min: 1, max: 8 })), async (world, userId, [who, amount]) => {
+    const body = { [world.limit]: amount };
+    const answer = await world.call<Spent>("POST", spending(world, userId, who), body);
+    if (answer.status !== 200) return;
+    expectWithinLimits(answer.body, body);
+    expectWithinBudgets(answer.body);
+  }),
+  about("take back what a spender spent", spender, async (world, userId, who) => {
+    await world.call("POST", spending(world, userId, who, "&revert=true"));
+  }),
+  about(
+    "hold for a spender",
+    fc.tuple(spender, fc.integer({ min: 1, max: 8 })),
+    async (world, userId, [who, amount]) => {
+      const body = { [world.limit]: amount };
+      const answer = await world.call<Spent>("POST", spending(world, userId, who, "&hold=PT1H"), body);
+      if (answer.status !== 200) return;
+      expectWithinLimits(answer.body, body);
+      expectWithinBudgets(answer.body);
+      if (answer.body.hold) world.holds.push(answer.body.hold.id);
+    },
+  ),
+  once("report a hold", fc.tuple(place, amount, amount), async (world, [which, spent, more]) => {
+    const id = picked(world.holds, which);
+    if (id === undefined) return;
+    const body = { spent: { [world.limit]: spent }, amounts: { [world.limit]: more } };
+    interface Kept {
+      hold: { userId: string; createdAt: string };
+    }
+    const answer = await world.call<Kept>("POST", `/holds/${id}?keep=true`, body);
+    expect([200, 400, 404, 409, 422]).toContain(answer.status);
+    if (answer.status !== 200) return;
+    const { userId, createdAt } = answer.body.hold;
+    const from = new Date(createdAt);
+    world.keptHolds.push({ userId, from, until: new Date(from.getTime() + DAY_MS) });
+  }),
+];
+
 const MEMBERS = ["m1", "m2", "__proto__", "a/b"] as const;
 const member = fc.constantFrom(...MEMBERS);
 
@@ -439,6 +509,7 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 5, arbitrary: fc.oneof(...contracts) },
   { weight: 3, arbitrary: fc.oneof(...blocks) },
   { weight: 2, arbitrary: fc.oneof(...members) },
+  { weight: 4, arbitrary: fc.oneof(...budgets) },
   { weight: 2, arbitrary: fc.oneof(...catalog) },
   { weight: 2, arbitrary: fc.oneof(...billing) },
   { weight: 2, arbitrary: time },

@@ -82,6 +82,8 @@ export class World {
   readonly billingPath: string;
   readonly users: string[] = [];
   readonly holds: string[] = [];
+  /** Holds of which usage was reported while they were open. */
+  readonly keptHolds: { userId: string; from: Date; until: Date }[] = [];
   readonly leases: { id: string; userId: string; spent: number; until: Date }[] = [];
   readonly scheduled: { userId: string; id: string }[] = [];
   readonly blocks: { userId: string; id: string }[] = [];
@@ -123,9 +125,10 @@ export class World {
     return `item-${this.#items}`;
   }
 
-  /** True while a process may hold a lease of this user. */
-  hasOpenLease(userId: string): boolean {
-    return this.leases.some((lease) => lease.userId === userId && lease.until > this.servers.now);
+  /** True for a moment at which a process may have held a lease of this user, or a hold of which it reported. */
+  isLeased(userId: string, at: Date): boolean {
+    const isKept = this.keptHolds.some((hold) => hold.userId === userId && hold.from <= at && at <= hold.until);
+    return isKept || this.leases.some((lease) => lease.userId === userId && lease.until > at);
   }
 
   /** Calls the two applications in turn, and records the call. */
