@@ -12,6 +12,11 @@ const MIGRATION_LOCK = 5403_0001;
 const STARTING_UP_MS = 30_000;
 /** Time to retry while long transactions, such as a backup, hold a table that a migration locks. */
 const BUSY_MS = 60_000;
+/**
+ * Time that a migration waits for a lock, while writers queue behind it. Shorter than Postgres's deadlock_timeout of 1 s, so that a
+ * migration gives way to the writers with which it waits in a circle, and none of them fails.
+ */
+const LOCK_MS = 500;
 const OLDEST_VERSION = 15;
 
 /**
@@ -78,6 +83,7 @@ async function applyPending({ client, db }: Connection, migrationsFolder: string
   for (const { sql: statements, hash, folderMillis } of readMigrationFiles({ migrationsFolder })) {
     if (folderMillis <= applied) continue;
     await db.transaction(async (tx) => {
+      await tx.execute(sql.raw(`set local lock_timeout = '${LOCK_MS}ms'`));
       for (const statement of statements) await tx.execute(sql.raw(statement));
       await tx.execute(
         sql`insert into drizzle.__drizzle_migrations (hash, created_at) values (${hash}, ${folderMillis})`,

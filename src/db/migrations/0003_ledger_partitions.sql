@@ -1,7 +1,5 @@
 -- Partitions the ledger by time. Locks contracts and ledger exclusively for milliseconds: migrate() has validated the bound of
--- existing movements and has built their index before, see db/ledger-migration.ts. Gives up after a short wait for the locks, so
--- that no writer queues behind it for long; migrate() tries again.
-SET LOCAL lock_timeout = '500ms';--> statement-breakpoint
+-- existing movements and has built their index before, see db/ledger-migration.ts.
 LOCK TABLE contracts, usage_ledger IN ACCESS EXCLUSIVE MODE;--> statement-breakpoint
 ALTER TABLE "usage_ledger_start" ADD COLUMN "staged_until" timestamp with time zone;--> statement-breakpoint
 ALTER TABLE "usage_ledger_start" ADD COLUMN "staged_cutoff" timestamp with time zone;--> statement-breakpoint
@@ -425,5 +423,3 @@ END $$;
 --> statement-breakpoint
 REVOKE ALL ON FUNCTION faregate_close_table(regclass), faregate_make_partition(timestamptz), faregate_stage_ledger(timestamptz),
 	faregate_swap_ledger(), faregate_keep_resets(timestamptz, timestamptz, bigint) FROM PUBLIC;
---> statement-breakpoint
-SET LOCAL lock_timeout = DEFAULT;
