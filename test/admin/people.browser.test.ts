@@ -180,8 +180,9 @@ test("the list of sessions ends another browser's, and all others", async () => 
   const { page } = own;
   const elsewhere = await own.browser.newContext();
   const body = { username: "eva", password: "longer-battery-staple-7" };
+  const headers = { origin: own.server.url };
   const begin = async () => {
-    const answer = await elsewhere.request.post(`${own.server.url}/api/v1/sessions`, { data: body });
+    const answer = await elsewhere.request.post(`${own.server.url}/api/v1/sessions`, { data: body, headers });
     expect(answer.status()).toBe(201);
   };
   const statusElsewhere = async () => (await elsewhere.request.get(`${own.server.url}/api/v1/users/me`)).status();

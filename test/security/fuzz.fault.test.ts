@@ -238,8 +238,11 @@ async function send(operations: readonly Operation[], asked: Request): Promise<n
 
 /** Sign-up and sign-in hash for 200 ms; users-malformed.pg.test.ts covers what they reject before that. */
 const HASHING = new Set(["POST /users", "POST /users/authenticate", "POST /sessions"]);
-/** Groups without a successful call. The reference page gets its files from an entry point, and providers sign their messages. */
-const NEVER = new Set(["docs", "billing", "auth"]);
+/**
+ * Groups without a successful call. The reference page gets its files from an entry point, providers sign their messages,
+ * and a recovery counts as a failed sign-in, so that its sample names nobody.
+ */
+const NEVER = new Set(["docs", "billing", "auth", "recovery"]);
 const groups = new Map<string, Operation[]>();
 for (const operation of OPERATIONS) {
   if (HASHING.has(nameOf(operation))) continue;

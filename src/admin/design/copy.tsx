@@ -16,15 +16,16 @@ function useCopy(text: string) {
 /** Copies a text and confirms it for two seconds. */
 export function CopyButton({ text, label }: { text: string; label?: string }) {
   const { isDone, copy } = useCopy(text);
+  const caption = isDone ? texts.common.copied : texts.common.copy;
   return (
     <button
       type="button"
       className="b small"
-      aria-label={label === undefined ? undefined : `${texts.common.copy}: ${label}`}
+      aria-label={label === undefined ? undefined : `${caption}: ${label}`}
       onClick={copy}
     >
       {isDone ? <Check /> : <Copy />}
-      {isDone ? texts.common.copied : texts.common.copy}
+      {caption}
     </button>
   );
 }
