@@ -67,6 +67,8 @@ test("a forgotten password is asked for, and set by a link, without a key in the
   await page.context().clearCookies();
   await page.goto(own.url);
   await page.getByRole("link", { name: "Forgot your password?" }).click();
+  // The sign-in page has a field of the same name until the next page is loaded.
+  await page.getByRole("heading", { name: "Forgot your password" }).waitFor();
   await page.getByLabel("Username").fill("grace");
   await expectAccessible(page);
   await page.getByRole("button", { name: "Send the link" }).click();
