@@ -109,8 +109,11 @@ it("an upgrade under load loses and doubles nothing, and refuses nobody", async 
   const [before] = await old.client<{ id: string }[]>`select max(id) as id from usage_ledger`;
   await migrate(withDatabase(inject("postgres").url, name), MIGRATIONS);
   const migrated = counted;
+  const counting = async (more: number) => {
+    await expect.poll(() => counted).toBeGreaterThan(more);
+  };
   // A writer that fails ends the wait.
-  await Promise.race([load, expect.poll(() => counted).toBeGreaterThan(migrated + 50)]);
+  await Promise.race([load, counting(migrated + 50)]);
   over.abort();
   await load;
 
