@@ -5,10 +5,9 @@ import {
   identifyCaller,
   identifySession,
   isIdentifier,
-  moveOf,
-  organizationRole,
   refuseMove,
   SESSION_ENDED,
+  standingIn,
 } from "../operations/access.ts";
 import { Failure } from "../operations/errors.ts";
 import { addressOf, context, type AppContext } from "./context.ts";
@@ -105,7 +104,7 @@ export function authorize(c: AppContext): MaybePromise<void> {
       details: denial.details,
     });
   }
-  if (caller.kind === "key" && caller.move !== undefined) refuseMove(caller.move, isRead(c, path));
+  if (caller.kind === "key" && caller.move !== undefined) refuseMove(caller.move, isRead(c, rule));
   if (rule?.members !== undefined) {
     return countUnlessDenied(c, requireRole(c, path?.split("/")[2] ?? "", rule));
   }
@@ -122,26 +121,18 @@ async function countUnlessDenied(c: AppContext, admitted: Promise<void>): Promis
   if (failure !== undefined) throw failure;
 }
 
-/** Calls that decide and count nothing unless they have a body. */
-const EVALUATIONS = /^\/features\/[^/]+\/[^/]+$/;
-/** Calls that decide and count nothing, whatever their body. */
-const READS = /^\/(?:snapshot|pricing-tokens\/verify|features\/[^/]+(?:\/pricing-token|\/[^/]+\/unlock)?)$/;
-
 /** True for calls that change nothing of an organization. */
-function isRead(c: AppContext, path: string | undefined): boolean {
-  if (c.req.method === "GET" || c.req.method === "HEAD" || isOfrep(c.req.path)) return true;
-  if (c.req.method !== "POST" || path === undefined) return false;
-  if (READS.test(path)) return true;
-  return (
-    EVALUATIONS.test(path) && Object.keys(c.get("body") as object).length === 0 && c.req.query("revert") === undefined
-  );
+function isRead(c: AppContext, rule: PermissionRule | undefined): boolean {
+  if (c.req.method === "GET" || c.req.method === "HEAD" || rule?.reads === true) return true;
+  if (rule?.reads === undefined) return false;
+  return Object.keys(c.get("body") as object).length === 0 && c.req.query("revert") === undefined;
 }
 
 async function requireRole(c: AppContext, organizationId: string, rule: PermissionRule): Promise<void> {
   const { members: roles = [] } = rule;
   if (!isIdentifier(organizationId)) throw new Failure("notFound", "INVALID DATA: Invalid organization ID");
-  const role = await organizationRole(context(c), organizationId);
-  refuseMove(await moveOf(context(c), organizationId), isRead(c, apiPath(c.req.path)));
+  const { role, move } = await standingIn(context(c), organizationId);
+  refuseMove(move, isRead(c, rule));
   if (isPlatformAdmin(c.get("caller"))) return;
   if (role === undefined && rule.hidesFromOutsiders === true) {
     throw new Failure("notFound", `Organization with ID ${organizationId} not found`);

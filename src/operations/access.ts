@@ -83,32 +83,40 @@ export function isIdentifier(text: string): boolean {
 }
 
 /**
- * The caller's role in this organization; undefined when neither owner nor member. A platform ADMIN has no role here:
- * see isPlatformAdmin.
+ * Returns the caller's role in an organization, and its move to another instance. The role of others than owner and
+ * members is undefined, even of a platform ADMIN: see isPlatformAdmin.
+ * @throws Failure notFound when the organization does not exist.
+ */
+export async function standingIn(
+  ctx: Context,
+  organizationId: string,
+): Promise<{ role: OrganizationRole | undefined; move: Move | undefined }> {
+  const callerId = ctx.caller.kind === "user" ? ctx.caller.id : "";
+  const [found] = await ctx.db
+    .select({
+      ownerId: organizations.ownerId,
+      role: members.role,
+      frozenAt: organizations.frozenAt,
+      movedTo: organizations.movedTo,
+    })
+    .from(organizations)
+    .leftJoin(members, and(eq(members.organizationId, organizations.id), eq(members.userId, callerId)))
+    .where(eq(organizations.id, organizationId));
+  if (found === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+  return { role: found.ownerId === callerId ? "OWNER" : (found.role ?? undefined), move: moveOf(found) };
+}
+
+/**
+ * Returns the caller's role in an organization, as standingIn does.
  * @throws Failure notFound when the organization does not exist.
  */
 export async function organizationRole(ctx: Context, organizationId: string): Promise<OrganizationRole | undefined> {
-  const callerId = ctx.caller.kind === "user" ? ctx.caller.id : "";
-  const [found] = await ctx.db
-    .select({ ownerId: organizations.ownerId })
-    .from(organizations)
-    .where(eq(organizations.id, organizationId));
-  if (found === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
-  if (found.ownerId === callerId) return "OWNER";
-  const rows = await ctx.db
-    .select({ role: members.role })
-    .from(members)
-    .where(and(eq(members.organizationId, organizationId), eq(members.userId, callerId)));
-  return rows[0]?.role;
+  return (await standingIn(ctx, organizationId)).role;
 }
 
 /** Returns the move of an organization to another instance; undefined for one that stays. */
-export async function moveOf(ctx: Context, organizationId: string): Promise<Move | undefined> {
-  const [row] = await ctx.db
-    .select({ frozenAt: organizations.frozenAt, to: organizations.movedTo })
-    .from(organizations)
-    .where(eq(organizations.id, organizationId));
-  return row === undefined || (row.frozenAt === null && row.to === null) ? undefined : { to: row.to };
+export function moveOf(row: { frozenAt: Date | null; movedTo: string | null }): Move | undefined {
+  return row.frozenAt === null && row.movedTo === null ? undefined : { to: row.movedTo };
 }
 
 /** Seconds after which a client asks a frozen organization again. */

@@ -125,7 +125,7 @@ export class World {
     return `item-${this.#items}`;
   }
 
-  /** True for a moment at which a process may have held a lease of this user, or a hold of which it reported. */
+  /** True while a process may have held a lease of this user, or a hold that it reported. */
   isLeased(userId: string, at: Date): boolean {
     const isKept = this.keptHolds.some((hold) => hold.userId === userId && hold.from <= at && at <= hold.until);
     return isKept || this.leases.some((lease) => lease.userId === userId && lease.until > at);

@@ -11,6 +11,7 @@ export type Base = "/api/v1" | "/";
  * - `users`: platform roles that pass.
  * - `keys`: scopes that pass. "user-only" rejects all organization keys with a different message.
  * - `members`: for paths inside an organization, the organization roles that pass. A platform ADMIN always passes.
+ * - `reads`: a POST that changes nothing, or nothing without a body. A frozen organization goes on answering it.
  */
 export interface PermissionRule {
   base?: Base;
@@ -18,6 +19,7 @@ export interface PermissionRule {
   methods: readonly Method[];
   access: "public" | { users: readonly PlatformRole[]; keys: readonly KeyScope[] | "user-only" };
   members?: readonly OrganizationRole[];
+  reads?: true | "without body";
   /** Users who are no members get 404, as for an organization that does not exist. Default: 403. */
   hidesFromOutsiders?: true;
   /** A platform ADMIN passes if the query names the organization (contract README, decision 2). */
@@ -80,7 +82,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/organizations/*/invitations/*", methods: ["DELETE"], access: USER_KEYS, members: WRITERS },
 
   ...insideOrganization("/organizations/*/services", ["POST"]),
-  { pattern: "/organizations/*/services/lint", methods: ["POST"], access: USER_KEYS, members: WRITERS },
+  { pattern: "/organizations/*/services/lint", methods: ["POST"], access: USER_KEYS, members: WRITERS, reads: true },
   ...insideOrganization("/organizations/*/services/*", ["PUT", "PATCH"]),
   ...insideOrganization("/organizations/*/services/*/pricings", ["POST"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/pricings/*", ["PUT", "PATCH"]),
@@ -88,9 +90,22 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/services/*/versions", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/pricings/*/source", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/pricings/*/expectations", ["PUT"], USER_KEYS, []),
-  ...insideOrganization("/organizations/*/services/*/diff", ["POST"], USER_KEYS, []),
-  { pattern: "/organizations/*/services/*/impact", methods: ["POST"], access: USER_KEYS, members: WRITERS },
-  { pattern: "/organizations/*/services/*/replay", methods: ["POST"], access: USER_KEYS, members: WRITERS },
+  ...insideOrganization("/organizations/*/services/*/diff", [], USER_KEYS, []),
+  { pattern: "/organizations/*/services/*/diff", methods: ["POST"], access: USER_KEYS, members: WRITERS, reads: true },
+  {
+    pattern: "/organizations/*/services/*/impact",
+    methods: ["POST"],
+    access: USER_KEYS,
+    members: WRITERS,
+    reads: true,
+  },
+  {
+    pattern: "/organizations/*/services/*/replay",
+    methods: ["POST"],
+    access: USER_KEYS,
+    members: WRITERS,
+    reads: true,
+  },
   { pattern: "/organizations/*/services/*/novations", methods: ["POST"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/services/*/decisions", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/offer", [], USER_KEYS, []),
@@ -146,7 +161,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/services", methods: ["GET"], access: { users: ["ADMIN"], keys: EVERY_SCOPE } },
   { pattern: "/services", methods: ["POST"], access: { users: [], keys: MANAGING } },
   { pattern: "/services", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
-  { pattern: "/services/lint", methods: ["POST"], access: { users: [], keys: MANAGING } },
+  { pattern: "/services/lint", methods: ["POST"], access: { users: [], keys: MANAGING }, reads: true },
   { pattern: "/services/*", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/services/*", methods: ["PUT", "PATCH"], access: { users: [], keys: MANAGING } },
   {
@@ -175,9 +190,9 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/services/*/scheduled/*", methods: ["DELETE"], access: { users: [], keys: MANAGING } },
   { pattern: "/services/*/offer", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/services/*/diff", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
-  { pattern: "/services/*/diff", methods: ["POST"], access: { users: [], keys: MANAGING } },
-  { pattern: "/services/*/impact", methods: ["POST"], access: { users: [], keys: MANAGING } },
-  { pattern: "/services/*/replay", methods: ["POST"], access: { users: [], keys: MANAGING } },
+  { pattern: "/services/*/diff", methods: ["POST"], access: { users: [], keys: MANAGING }, reads: true },
+  { pattern: "/services/*/impact", methods: ["POST"], access: { users: [], keys: MANAGING }, reads: true },
+  { pattern: "/services/*/replay", methods: ["POST"], access: { users: [], keys: MANAGING }, reads: true },
   { pattern: "/services/*/novations", methods: ["POST"], access: { users: [], keys: MANAGING } },
   { pattern: "/services/*/decisions", methods: ["GET"], access: { users: [], keys: MANAGING } },
 
@@ -196,9 +211,13 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/scheduled", methods: ["GET"], access: { users: ["ADMIN"], keys: MANAGING } },
 
   { pattern: "/features", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/features/*", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE }, reads: true },
+  { pattern: "/features/*/pricing-token", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE }, reads: true },
+  { pattern: "/features/*/*", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE }, reads: "without body" },
+  { pattern: "/features/*/*/unlock", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE }, reads: true },
   { pattern: "/features/**", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/features/**", methods: ["PUT", "PATCH", "DELETE"], access: { users: [], keys: MANAGING } },
-  { pattern: "/snapshot", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/snapshot", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE }, reads: true },
 
   // Ending a hold or a lease is part of consuming.
   { pattern: "/holds/*", methods: ["POST", "DELETE"], access: { users: [], keys: EVERY_SCOPE } },
@@ -213,21 +232,34 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
     pattern: "/ofrep/v1/evaluate/flags",
     methods: ["POST"],
     access: { users: [], keys: EVERY_SCOPE },
+    reads: true,
   },
   {
     base: "/",
     pattern: "/ofrep/v1/evaluate/flags/*",
     methods: ["POST"],
     access: { users: [], keys: EVERY_SCOPE },
+    reads: true,
   },
 
   // A tool call is a request of its own, to which its own rule applies.
-  { base: "/", pattern: "/mcp", methods: ALL_METHODS, access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
+  {
+    base: "/",
+    pattern: "/mcp",
+    methods: ALL_METHODS,
+    access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE },
+    reads: true,
+  },
 
   { pattern: "/webhooks/**", methods: ["GET", "POST", "PUT", "DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
 
   { pattern: "/audit-log", methods: ["GET"], access: { users: ["ADMIN"], keys: ["ALL"] } },
-  { pattern: "/pricing-tokens/verify", methods: ["POST"], access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
+  {
+    pattern: "/pricing-tokens/verify",
+    methods: ["POST"],
+    access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE },
+    reads: true,
+  },
   { base: "/", pattern: "/.well-known/jwks.json", methods: ["GET"], access: "public" },
   { pattern: "/analytics/**", methods: ["GET"], access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
   { pattern: "/cache/**", methods: ["GET", "POST"], access: { users: ["ADMIN"], keys: "user-only" } },

@@ -3,7 +3,7 @@ import type { Caller, KeyScope, MemberRole, OrganizationRole } from "../../core/
 import { actorOf, maskKey, seesKey, type Actor } from "../../core/access/membership.ts";
 import { violates } from "../../db/postgres/connect.ts";
 import { members, organizationKeys, organizations, users } from "../../db/schema.ts";
-import { organizationRole } from "../access.ts";
+import { moveOf, organizationRole, refuseMove } from "../access.ts";
 import type { Context } from "../context.ts";
 import { readApiKey } from "../credentials.ts";
 import { Failure } from "../errors.ts";
@@ -38,7 +38,10 @@ export async function actorIn(ctx: Context, organizationId: string): Promise<Act
   return actorOf(ctx.caller, await organizationRole(ctx, organizationId));
 }
 
-/** Locks the organization until the transaction ends, against concurrent changes of it, its members and its keys. */
+/**
+ * Locks the organization until the transaction ends, against concurrent changes of it, its members and its keys.
+ * @throws Failure notFound; gone or unavailable as refuseMove.
+ */
 export async function lockOrganization(ctx: Context, organizationId: string, strength: "no key update" | "update") {
   const [row] = await ctx.db
     .select({
@@ -46,11 +49,14 @@ export async function lockOrganization(ctx: Context, organizationId: string, str
       name: organizations.name,
       ownerId: organizations.ownerId,
       isDefault: organizations.isDefault,
+      frozenAt: organizations.frozenAt,
+      movedTo: organizations.movedTo,
     })
     .from(organizations)
     .where(eq(organizations.id, organizationId))
     .for(strength);
   if (row === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+  refuseMove(moveOf(row), false);
   return row;
 }
 

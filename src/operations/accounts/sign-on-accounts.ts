@@ -1,4 +1,4 @@
-import { and, asc, eq, or, sql } from "drizzle-orm";
+import { and, asc, eq, isNull, or, sql } from "drizzle-orm";
 import { type ClaimedRoles, claimedRoles, emailOf, suggestedNames } from "../../core/access/claims.ts";
 import type { MemberRole } from "../../core/access/caller.ts";
 import { hasAllowedCharacters } from "../../core/access/username.ts";
@@ -178,12 +178,21 @@ async function followMemberships(ctx: Context, user: UserRow, { organizations: r
     await followMembership(ctx, user, id, role);
 }
 
-/** Finds an organization by id, or the oldest one by name: names are not unique, and anybody may choose one. */
+/**
+ * Finds an organization by id, or the oldest one by name: names are not unique, and anybody may choose one. Passes over one
+ * that is frozen or has moved, whose members do not change here.
+ */
 async function idOf(ctx: Context, named: string): Promise<string | undefined> {
   const [row] = await ctx.db
     .select({ id: organizations.id })
     .from(organizations)
-    .where(or(eq(organizations.id, named), eq(organizations.name, named)))
+    .where(
+      and(
+        or(eq(organizations.id, named), eq(organizations.name, named)),
+        isNull(organizations.frozenAt),
+        isNull(organizations.movedTo),
+      ),
+    )
     .orderBy(sql`${organizations.id} = ${named} desc`, asc(organizations.createdAt), asc(organizations.id))
     .limit(1);
   return row?.id;

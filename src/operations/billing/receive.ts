@@ -5,7 +5,7 @@ import { violates } from "../../db/postgres/connect.ts";
 import { lockNames } from "../../db/queries/billing.ts";
 import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { billingConnections, billingMessages } from "../../db/schema.ts";
-import { isIdentifier, moveOf, refuseMove } from "../access.ts";
+import { isIdentifier, refuseMove, standingIn } from "../access.ts";
 import { type Context, transaction } from "../context.ts";
 import { openApiKey } from "../credentials.ts";
 import { Failure } from "../errors.ts";
@@ -32,7 +32,7 @@ export async function receiveMessage(
   if (!isIdentifier(connectionId)) throw notFound(connectionId);
   const [connection] = await ctx.db.select().from(billingConnections).where(eq(billingConnections.id, connectionId));
   if (connection === undefined) throw notFound(connectionId);
-  refuseMove(await moveOf(ctx, connection.organizationId), false);
+  refuseMove((await standingIn(ctx, connection.organizationId)).move, false);
   const adapter = ADAPTERS[connection.provider];
   const now = ctx.resources.now();
   if (!(await adapter.verify(raw, await secretsOf(ctx, connection, now), now))) {

@@ -14,7 +14,7 @@ import { isAnyOf } from "../../db/postgres/lists.ts";
 import { moveService, serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, members, organizations, services } from "../../db/schema.ts";
 import { relabelFeatures, REVERT_WINDOW_MS } from "../../db/queries/usage.ts";
-import { isIdentifier, organizationRole } from "../access.ts";
+import { isIdentifier, moveOf, organizationRole, refuseMove } from "../access.ts";
 import { auditAll } from "../audit.ts";
 import { assessed, needsApproval, settleApproval } from "../policy/approval.ts";
 import { auditOf, decideChange, type Decision, keepDecision } from "../policy/change-decision.ts";
@@ -233,30 +233,41 @@ async function denyRemoval(ctx: Context, service: ServiceRow): Promise<string | 
 
 /**
  * Checks the target. A key may move only between organizations of one owner; a user only where it may write services.
+ * @throws Failure invalid for an unknown target, forbidden; gone or unavailable as refuseMove.
  */
 async function requireTarget(ctx: Context, sourceId: string, targetId: string): Promise<void> {
   const [source, target] = await Promise.all(
     [sourceId, targetId].map(async (id) => {
       const rows = await ctx.db
-        .select({ ownerId: organizations.ownerId })
+        .select({
+          ownerId: organizations.ownerId,
+          frozenAt: organizations.frozenAt,
+          movedTo: organizations.movedTo,
+        })
         .from(organizations)
         .where(eq(organizations.id, id));
       return rows[0];
     }),
   );
   if (target === undefined) throw unknownOrganization(targetId);
-  const caller = ctx.caller;
-  if (caller.kind === "key" && source?.ownerId === target.ownerId) return;
-  if (caller.kind === "user") {
-    if (caller.role === "ADMIN" || target.ownerId === caller.id) return;
-    const [member] = await ctx.db
-      .select({ role: members.role })
-      .from(members)
-      .where(and(eq(members.organizationId, targetId), eq(members.userId, caller.id)));
-    if (member?.role === "ADMIN" || member?.role === "MANAGER") return;
+  if (!(await mayWriteServices(ctx, { id: targetId, ownerId: target.ownerId, sourceOwnerId: source?.ownerId }))) {
+    throw new Failure(
+      "forbidden",
+      `PERMISSION ERROR: You do not have permission to move services into organization ${targetId}`,
+    );
   }
-  throw new Failure(
-    "forbidden",
-    `PERMISSION ERROR: You do not have permission to move services into organization ${targetId}`,
-  );
+  refuseMove(moveOf(target), false);
+}
+
+async function mayWriteServices(
+  { caller, db }: Context,
+  target: { id: string; ownerId: string; sourceOwnerId: string | undefined },
+): Promise<boolean> {
+  if (caller.kind !== "user") return caller.kind === "key" && target.sourceOwnerId === target.ownerId;
+  if (caller.role === "ADMIN" || target.ownerId === caller.id) return true;
+  const [member] = await db
+    .select({ role: members.role })
+    .from(members)
+    .where(and(eq(members.organizationId, target.id), eq(members.userId, caller.id)));
+  return member?.role === "ADMIN" || member?.role === "MANAGER";
 }
