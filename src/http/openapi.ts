@@ -197,7 +197,7 @@ function documented(operation: Operation, schemas: Schemas): Json {
         ]),
       ),
       ...errorsOf(operation, isPublic, schemas),
-      // Redirects alone are no answer to tools that look for a success.
+      // Linters and generators of clients demand a success or a default; an operation that only redirects has no success.
       ...(Object.keys(operation.answers).some((status) => status.startsWith("2"))
         ? {}
         : { default: { description: "Redirects to the page that follows" } }),

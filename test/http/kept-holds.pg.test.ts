@@ -275,7 +275,7 @@ describe("the end of a kept hold", () => {
     expect(counted.get(consumed)).toEqual(["expired", { [LIMIT]: 2 }]);
   });
 
-  test("estimated is told by its movements", async () => {
+  test("movements of an estimated report or settlement say so", async () => {
     const userId = await subscribed();
     const [first, second] = [await take(userId, 4), await take(userId, 4)];
     await settle(first, 2, "?estimated=true");

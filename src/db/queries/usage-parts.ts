@@ -8,6 +8,26 @@ import { USED_AT } from "./usage-rollup.ts";
  * Parts of usage: what units cost, and what blocks gave. Source: contract credits §4.
  */
 
+/**
+ * Returns the SQL query of the first `top` rows of `m` per limit. `m` has service_id and limit_name; `joined` adds tables of
+ * further columns, and `kept` a condition.
+ */
+function firstPerLimit(
+  filter: UsageFilter,
+  top: number,
+  { columns, order, joined = sql``, kept = sql`true` }: { columns: SQL; order: SQL; joined?: SQL; kept?: SQL },
+): SQL {
+  return sql`
+    select * from (
+      select s.name_key as service, m.limit_name, ${columns},
+        row_number() over (partition by m.service_id, m.limit_name order by ${order}) as place
+      from m join services s on s.id = m.service_id ${joined}
+      where ${kept} and ${isNamed(filter)}
+    ) placed
+    where place <= ${top}::integer
+    order by service collate "C", limit_name collate "C", place`;
+}
+
 /** Sums of one unit of a limit, by feature. */
 export interface UnitSums {
   service: string;
@@ -41,7 +61,7 @@ export async function readUnits(db: Database, filter: UsageFilter, top: number):
     late: string;
   }
   const rows = await db.execute<Row>(sql`
-    with moved as materialized (
+    with m as materialized (
       select l.service_id, l.limit_name, u.key as unit, l.feature_id, sum((u.value->>0)::numeric) as units,
         coalesce(sum((u.value->>1)::numeric) filter (where l.kind <> 'late'), 0) as counted,
         coalesce(sum((u.value->>1)::numeric) filter (where l.kind = 'late'), 0) as late
@@ -50,15 +70,10 @@ export async function readUnits(db: Database, filter: UsageFilter, top: number):
         and ${USED_AT} >= ${moment(filter.from)} and ${USED_AT} < ${moment(filter.to)}
       group by 1, 2, 3, 4
     )
-    select * from (
-      select s.name_key as service, m.limit_name, m.unit, m.feature_id, m.units, m.counted, m.late, row_number() over (
-        partition by m.service_id, m.limit_name
-        order by m.counted desc, m.unit collate "C", m.feature_id collate "C") as place
-      from moved m join services s on s.id = m.service_id
-      where ${isNamed(filter)}
-    ) placed
-    where place <= ${top}::integer
-    order by service collate "C", limit_name collate "C", place`);
+    ${firstPerLimit(filter, top, {
+      columns: sql`m.unit, m.feature_id, m.units, m.counted, m.late`,
+      order: sql`m.counted desc, m.unit collate "C", m.feature_id collate "C"`,
+    })}`);
   return rows.map((row) => ({
     service: row.service,
     limit: row.limit_name,
@@ -97,7 +112,7 @@ export async function readSpenders(
     late: string;
   }
   const rows = await db.execute<Row>(sql`
-    with moved as materialized (
+    with m as materialized (
       select l.service_id, l.limit_name,
         array_to_string((string_to_array(l.spender, '/'))[1:${depth}::integer], '/') as spender, sum(l.delta) as counted,
         coalesce(sum(l.late_amount), 0) as late
@@ -106,14 +121,10 @@ export async function readSpenders(
         and ${USED_AT} >= ${moment(filter.from)} and ${USED_AT} < ${moment(filter.to)}
       group by 1, 2, 3
     )
-    select * from (
-      select s.name_key as service, m.limit_name, m.spender, m.counted, m.late, row_number() over (
-        partition by m.service_id, m.limit_name order by m.counted desc, m.spender collate "C") as place
-      from moved m join services s on s.id = m.service_id
-      where ${isNamed(filter)}
-    ) placed
-    where place <= ${top}::integer
-    order by service collate "C", limit_name collate "C", place`);
+    ${firstPerLimit(filter, top, {
+      columns: sql`m.spender, m.counted, m.late`,
+      order: sql`m.counted desc, m.spender collate "C"`,
+    })}`);
   return rows.map((row) => ({
     service: row.service,
     limit: row.limit_name,
@@ -165,14 +176,12 @@ export async function readDraws(
       select b.service_id, b.limit_name, b.id, b.contract_id, b.origin, sum(draw.amount) as drawn
       from draw join contract_blocks b on b.id = draw.id and ${isOwned} group by 1, 2, 3, 4, 5
     )
-    select * from (
-      select s.name_key as service, m.limit_name, m.id, c.user_id, m.origin, m.drawn,
-        row_number() over (partition by m.service_id, m.limit_name order by m.drawn desc, m.id collate "C") as place
-      from m join services s on s.id = m.service_id join contracts c on c.id = m.contract_id
-      where m.drawn > 0 and ${isNamed(filter)}
-    ) placed
-    where place <= ${top}::integer
-    order by service collate "C", limit_name collate "C", place`);
+    ${firstPerLimit(filter, top, {
+      columns: sql`m.id, c.user_id, m.origin, m.drawn`,
+      order: sql`m.drawn desc, m.id collate "C"`,
+      joined: sql`join contracts c on c.id = m.contract_id`,
+      kept: sql`m.drawn > 0`,
+    })}`);
   return rows.map((row) => ({
     service: row.service,
     limit: row.limit_name,
