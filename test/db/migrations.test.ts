@@ -1,5 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { generateDrizzleJson, generateMigration } from "drizzle-kit/api";
 import { expect, it } from "vitest";
+import * as schema from "../../src/db/schema.ts";
 import { MIGRATIONS } from "../support/postgres-server.ts";
 
 /** Changes that break the previous release, except a default or a validated constraint. */
@@ -29,4 +31,16 @@ it("what is taken away without a word is found", () => {
   expect(silentlyTaken('ALTER TABLE "users" ALTER COLUMN "role" SET NOT NULL;')).toHaveLength(1);
   expect(silentlyTaken(`-- contract: 0.3.0 was the last to read it\n${drop}`)).toEqual([]);
   expect(silentlyTaken('ALTER TABLE "users" ADD COLUMN "name" text;')).toEqual([]);
+});
+
+it("the one snapshot, of the last migration, describes the schema", async () => {
+  const meta = `${MIGRATIONS}/meta`;
+  const read = (name: string): unknown => JSON.parse(readFileSync(`${meta}/${name}`, "utf8"));
+  const { entries } = read("_journal.json") as { entries: { tag: string; when: number }[] };
+  const last = entries.at(-1)?.tag.slice(0, 4);
+  expect(readdirSync(meta).toSorted()).toEqual([`${last}_snapshot.json`, "_journal.json"]);
+  const moments = entries.map(({ when }) => when);
+  expect(moments).toEqual(moments.toSorted((a, b) => a - b));
+  const described = read(`${last}_snapshot.json`) as ReturnType<typeof generateDrizzleJson>;
+  expect(await generateMigration(described, generateDrizzleJson(schema))).toEqual([]);
 });
