@@ -19,7 +19,7 @@ import { audit } from "../audit.ts";
 import { type Context, transaction } from "../context.ts";
 import { needsApproval, settleApproval } from "../policy/approval.ts";
 import { Failure } from "../errors.ts";
-import { cancelRemoved } from "../removed-availability.ts";
+import { cancelRemoved } from "./removed-availability.ts";
 import { inSlices } from "../state/analysis.ts";
 import {
   duplicateVersion,

@@ -14,7 +14,7 @@ import { applyDueChangesOf } from "../due-changes.ts";
 import { expireHoldsOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { isService, leavePending } from "../pending-changes.ts";
-import { cancelRemoved } from "../removed-availability.ts";
+import { cancelRemoved } from "./removed-availability.ts";
 import { insertPricing, type PricingSource, readUpload, type UploadReport } from "./pricing-source.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "../service-address.ts";

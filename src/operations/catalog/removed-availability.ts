@@ -1,8 +1,8 @@
-import type { CancelReason } from "../core/scheduled.ts";
-import type { Addressed } from "../db/queries/outbox.ts";
-import { availabilityEvent, cancelAvailability } from "../db/queries/scheduled-availability.ts";
-import { auditAll } from "./audit.ts";
-import type { Context } from "./context.ts";
+import type { CancelReason } from "../../core/scheduled.ts";
+import type { Addressed } from "../../db/queries/outbox.ts";
+import { availabilityEvent, cancelAvailability } from "../../db/queries/scheduled-availability.ts";
+import { auditAll } from "../audit.ts";
+import type { Context } from "../context.ts";
 
 /**
  * Cancels pending availability changes of services, or of one version, that are removed. Returns the events. Call it before
