@@ -132,6 +132,9 @@ describe("a sign-in with the provider", () => {
     "/\\evil.example",
     "\\\\evil.example",
     "/\t/evil.example",
+    "/.//evil.example",
+    "/console/..//evil.example",
+    "/%2e//evil.example",
     "javascript:alert(1)",
     "console",
     "",
@@ -507,7 +510,11 @@ describe("back-channel logout", () => {
     for (const wrong of [idToken, none, `${header}.${payload}.AAAA`, "garbage"]) {
       expect((await logout(wrong)).status).toBe(400);
     }
-    expect((await api.call("POST", "/auth/oidc/backchannel-logout", { body: {} })).status).toBe(422);
+    const sentence = "INVALID DATA: The logout token is not valid";
+    for (const body of [{}, { logout_token: null }, { logout_token: ["a"] }, { logout_token: "a".repeat(16_385) }]) {
+      const refused = await api.call("POST", "/auth/oidc/backchannel-logout", { body });
+      expect([refused.status, refused.body]).toEqual([400, { error: sentence }]);
+    }
   });
 });
 

@@ -12,7 +12,6 @@ import { requireUser } from "../../operations/accounts/user-rows.ts";
 import { signInMethods } from "../../operations/accounts/sign-in.ts";
 import { logoutToken } from "../../wire/sign-on.ts";
 import { API_PREFIX } from "../authorize.ts";
-import { bodyOf } from "../body.ts";
 import { addressOf, type AppContext, type AppEnv, context, logRequest } from "../context.ts";
 import { consoleUrl, serverUrl } from "../links.ts";
 import { queryParameter } from "../params.ts";
@@ -49,7 +48,9 @@ export const signOnRoutes = new Hono<AppEnv>()
   )
   .post("/oidc/backchannel-logout", async (c) => {
     try {
-      await logOutByProvider(context(c), bodyOf(c, logoutToken).logout_token);
+      // 400 for a missing token too. Source: OpenID Connect Back-Channel Logout 1.0 §2.8.
+      const token = logoutToken.safeParse(c.get("body")).data?.logout_token ?? "";
+      await logOutByProvider(context(c), token);
     } catch (error) {
       if (error instanceof Failure && error.cause !== undefined) {
         logRequest(c, "warn", "a logout token was refused", reasonOf(error.cause));
@@ -109,7 +110,11 @@ function reasonOf(error: unknown): string {
 /** Returns a path of this server; `/` for an address that leaves it. */
 function ownPath(given: string | undefined): string {
   const own = "http://own.invalid";
-  if (given === undefined || !/^\/(?![/\\])[^\\\s\p{C}]*$/u.test(given) || !URL.canParse(given, own)) return "/";
+  if (given === undefined || !isOwnPath(given) || !URL.canParse(given, own)) return "/";
   const url = new URL(given, own);
-  return url.origin === own ? url.pathname + url.search + url.hash : "/";
+  const path = url.pathname + url.search + url.hash;
+  // Without its dot segments `/.//evil.example` begins with two slashes, which name another host.
+  return url.origin === own && isOwnPath(path) ? path : "/";
 }
+
+const isOwnPath = (path: string) => /^\/(?![/\\])[^\\\s\p{C}]*$/u.test(path);
