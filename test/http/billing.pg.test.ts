@@ -203,6 +203,41 @@ test("a wrong, foreign or old signature is refused, and the second of two may fi
   expect(unknown).toMatchObject({ status: 404 });
 });
 
+test("a message with a text that cannot be stored fails alone", async () => {
+  const unstorable = /contains a character that cannot be stored$/;
+  const standard = await connectProvider(
+    api,
+    { prices: { block: { service: "Tasker", limit: "tasker-tasks", amount: 5 } } },
+    "standard",
+  );
+  for (const bad of ["a\u0000b", "\ud800"]) {
+    const sent = [
+      eventOf("customer.subscription.created", subscriptionOf({ id: bad }), START),
+      eventOf("customer.subscription.created", subscriptionOf({ metadata: { userId: bad } }), START),
+      eventOf("customer.subscription.created", subscriptionOf({ items: [bad] }), START),
+      eventOf("customer.subscription.created", subscriptionOf(), START, bad),
+      eventOf(bad as never, subscriptionOf(), START),
+      eventOf("charge.refunded", { payment_intent: bad, refunded: true }, START),
+    ];
+    for (const event of sent) {
+      const answer = await stripe.send(event);
+      expect([answer.status, answer.body]).toEqual([
+        200,
+        { outcome: "failed", reason: expect.stringMatching(unstorable) },
+      ]);
+    }
+    const refund = { id: `msg ${sent.length}`, type: "refund", createdAt: START, data: { payment: bad } };
+    expect((await standard.sendStandard(refund as never)).body.outcome).toBe("failed");
+  }
+  // Stored messages are searched by each payment.
+  const data = { payment: "p", userId: "ada", price: "block", quantity: 1 };
+  const paid = await standard.sendStandard({ id: "paid", type: "payment", createdAt: START, data } as never);
+  expect([paid.status, paid.body]).toEqual([
+    200,
+    { outcome: "failed", reason: expect.stringMatching(/^Contract .*not found/) },
+  ]);
+});
+
 test("a subscription creates, moves and ends a contract", async () => {
   const at = (hours: number) => new Date(START.getTime() + hours * 3_600_000);
   api.setNow(at(1));

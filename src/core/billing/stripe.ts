@@ -27,23 +27,35 @@ const SUBSCRIPTION_TYPES: ReadonlySet<string> = new Set(
 /** Sent where a payment takes days: the session then completes unpaid. */
 const PAID_LATER = "checkout.session.async_payment_succeeded";
 
-const STATUSES: Readonly<Record<string, SubscriptionStatus>> = {
-  active: "active",
-  trialing: "trialing",
-  past_due: "past_due",
-  unpaid: "unpaid",
-  paused: "paused",
-  incomplete: "incomplete",
-  incomplete_expired: "ended",
-  canceled: "ended",
-};
+const STATUSES: ReadonlyMap<unknown, SubscriptionStatus> = new Map([
+  ["active", "active"],
+  ["trialing", "trialing"],
+  ["past_due", "past_due"],
+  ["unpaid", "unpaid"],
+  ["paused", "paused"],
+  ["incomplete", "incomplete"],
+  ["incomplete_expired", "ended"],
+  ["canceled", "ended"],
+]);
 
-const UNITS: Readonly<Record<string, (count: number) => Period>> = {
-  day: (value) => ({ value, unit: "DAY" }),
-  week: (count) => ({ value: count * 7, unit: "DAY" }),
-  month: (value) => ({ value, unit: "MONTH" }),
-  year: (value) => ({ value, unit: "YEAR" }),
-};
+const UNITS: ReadonlyMap<unknown, Period> = new Map([
+  ["day", { value: 1, unit: "DAY" }],
+  ["week", { value: 7, unit: "DAY" }],
+  ["month", { value: 1, unit: "MONTH" }],
+  ["year", { value: 1, unit: "YEAR" }],
+]);
+
+/** Most days of a period: Stripe bills at least every three years. */
+const MAX_PERIOD = 1096;
+
+/** Reads the period of a recurring price. Null for one that Stripe does not have. */
+function periodIn(recurring: Fields | undefined): Period | null {
+  const { interval, interval_count: count = 1 } = recurring ?? {};
+  const unit = UNITS.get(interval);
+  if (unit === undefined || typeof count !== "number" || !Number.isInteger(count) || count < 1) return null;
+  const value = unit.value * count;
+  return value <= MAX_PERIOD ? { ...unit, value } : null;
+}
 
 const ignored = (reason: string): Content => ({ kind: "ignored", reason });
 const failed = (reason: string): Content => ({ kind: "failed", reason });
@@ -78,14 +90,13 @@ function userIdIn(object: Fields, rule: UserIdRule): string | null {
 
 function subscriptionIn(object: Fields, rule: UserIdRule): SubscriptionContent | Content {
   const subscription = idIn(object["id"]);
-  const status = STATUSES[String(object["status"])];
+  const status = STATUSES.get(object["status"]);
   if (subscription === null || status === undefined) return failed("The subscription has no id or no known status");
   const items = listIn(object["items"]).map((item) => objectIn(item) ?? {});
   const [first] = items;
   // Since 2025 the items have the period, before that the subscription.
   const end = (name: string) => momentIn(object[name]) ?? momentIn(first?.[name]);
   const periodEnd = end("current_period_end");
-  const { interval, interval_count: count } = objectIn(objectIn(first?.["price"])?.["recurring"]) ?? {};
   return {
     kind: "subscription",
     subscription,
@@ -95,7 +106,7 @@ function subscriptionIn(object: Fields, rule: UserIdRule): SubscriptionContent |
     items: itemsIn(object["items"]),
     periodStart: end("current_period_start"),
     periodEnd,
-    renewalPeriod: UNITS[String(interval)]?.(typeof count === "number" ? count : 1) ?? null,
+    renewalPeriod: periodIn(objectIn(objectIn(first?.["price"])?.["recurring"])),
     endsAt: momentIn(object["cancel_at"]) ?? (object["cancel_at_period_end"] === true ? periodEnd : null),
     endedAt: momentIn(object["ended_at"]),
     startedAt: momentIn(object["created"]),

@@ -1,6 +1,11 @@
 import { and, eq } from "drizzle-orm";
 import { ADAPTERS } from "../../core/billing/adapters.ts";
-import type { BillingMessage, BillingOutcome, RawMessage } from "../../core/billing/message.ts";
+import {
+  type BillingMessage,
+  type BillingOutcome,
+  type RawMessage,
+  storableMessage,
+} from "../../core/billing/message.ts";
 import { violates } from "../../db/postgres/connect.ts";
 import { lockNames } from "../../db/queries/billing.ts";
 import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
@@ -38,7 +43,8 @@ export async function receiveMessage(
   if (!(await adapter.verify(raw, await secretsOf(ctx, connection, now), now))) {
     throw new Failure("invalid", "The signature is not valid");
   }
-  const message = adapter.read(raw, connection.userIdRule);
+  const read = adapter.read(raw, connection.userIdRule);
+  const message = typeof read === "string" ? read : storableMessage(read);
   // Without an id it cannot be stored; a provider that repeats it would not change it.
   if (typeof message === "string") return { outcome: "failed", reason: message };
   return retryCreation(() => store(ctx, connection, message));

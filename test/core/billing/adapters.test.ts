@@ -69,6 +69,31 @@ describe("stripe", () => {
     });
   });
 
+  const withField = (change: (object: Record<string, unknown>, price: Record<string, unknown>) => void) => {
+    const object = subscriptionOf();
+    change(object as never, object.items.data[0]?.price as never);
+    return stripe.read(rawOf(JSON.stringify(eventOf("customer.subscription.updated", object, NOW))), "metadata.userId");
+  };
+
+  it.each(["constructor", "__proto__", "toString", "", null, 5])("knows no status %j", (status) => {
+    expect(withField((object) => (object["status"] = status))).toMatchObject({ content: { kind: "failed" } });
+  });
+
+  it.each([
+    ["week", 2, { value: 14, unit: "DAY" }],
+    ["year", undefined, { value: 1, unit: "YEAR" }],
+    ["constructor", 1, null],
+    ["__proto__", 1, null],
+    ["month", 0, null],
+    ["month", -1, null],
+    ["month", 1.5, null],
+    ["month", "1", null],
+    ["day", 1e9, null],
+  ])("reads the period of %j × %j as %j", (interval, interval_count, renewalPeriod) => {
+    const read = withField((_, price) => (price["recurring"] = { interval, interval_count }));
+    expect(read).toMatchObject({ content: { renewalPeriod } });
+  });
+
   it.each([
     ["customer", "cus_1"],
     ["metadata.account", null],
