@@ -18,14 +18,9 @@ import { boundaryAfter, findDueLevels, isDue, lockContract, sameLevel } from "..
 import { rememberRaised } from "../db/queries/usage-alerts.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { BlockBook, rolloverOf } from "./due-blocks.ts";
-import {
-  type BudgetBook,
-  byLimit,
-  loadBudgets,
-  moveHeld,
-  noBudgetWrites,
-  settledBudgets,
-} from "./evaluation/budgets.ts";
+import { type BudgetBook, loadBudgets } from "./evaluation/budget-book.ts";
+import { noBudgetWrites } from "./evaluation/budget-moves.ts";
+import { byLimit, moveHeld, settledBudgets } from "./evaluation/held-budgets.ts";
 import { evaluationIfAny, grantedLimit } from "./evaluations.ts";
 import { compiledPricings } from "./subscriptions.ts";
 import { usageEvents, withRaised } from "./usage-events.ts";

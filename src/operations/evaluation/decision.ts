@@ -9,7 +9,7 @@ import { type LimitStep, limitSteps } from "../../core/pricing/sources.ts";
 import type { SeenLevel } from "../../db/queries/contract-snapshots.ts";
 import { grantedLimit } from "../evaluations.ts";
 import type { BalanceChange } from "../usage-events.ts";
-import { type BudgetPart, budgetParts, firstDenying, remainingOfPart, viewBudget } from "./budgets.ts";
+import { type BudgetPart, budgetParts, firstDenying, remainingOfPart, viewBudget } from "./budget-parts.ts";
 import type { Prepared } from "./prepare.ts";
 import type { DecidedResult, EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 import { refuseSeats } from "./seats.ts";

@@ -1,14 +1,130 @@
-import { total } from "../../core/exact.ts";
+import { sum, total } from "../../core/exact.ts";
 import type { HeldAmount, HeldBudget } from "../../core/holds.ts";
-import { balanceIn } from "../../core/pricing/budgets.ts";
+import { balanceIn, type BudgetMovement } from "../../core/pricing/budgets.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
-import { balanceKey } from "../../db/queries/budgets.ts";
+import { balanceKey, levelKey } from "../../db/queries/budgets.ts";
 import { sameLevel } from "../../db/queries/usage.ts";
-import { type BudgetSubject, type HeldChange, spanOf, valueOf } from "./budgets.ts";
+import { type BudgetSubject, spanOf, valueOf } from "./budget-book.ts";
+import { type BudgetWrites, moveBudget, setBalance } from "./budget-moves.ts";
+import { type BudgetPart, costOfUnits, viewBudget } from "./budget-parts.ts";
+import type { BudgetView, UnitCosts } from "./request.ts";
 
-/* Balances of the budgets that one hold counts towards. */
+/* Budgets that holds and leases count towards: how they move, and how much they leave. */
 
 type Subject = Omit<BudgetSubject, "evaluation"> & { evaluation: Evaluation | undefined };
+
+/** Amounts of a budget that a hold or lease counts, and that it holds afterwards. */
+export interface HeldChange {
+  held: HeldBudget;
+  counted: number;
+  /** Default: nothing. */
+  heldAfter?: number;
+}
+
+/**
+ * Moves balances by what holds and leases count and no longer hold. Returns the movements that count, by levelKey. Nothing counts
+ * for a budget that is gone, or whose window is over.
+ */
+export function moveHeld(
+  subject: Subject,
+  name: { organizationId: string; userId: string },
+  changes: readonly HeldChange[],
+  writes: BudgetWrites,
+): Map<string, BudgetMovement[]> {
+  const movements = new Map<string, BudgetMovement[]>();
+  const { contract, evaluation, at, budgets: book } = subject;
+  if (book === undefined) return movements;
+  for (const { held, counted, heldAfter = 0 } of changes) {
+    const last = book.balances.get(balanceKey(held.budget, held.spender));
+    if (last === undefined) continue;
+    const budget = book.budgets.find(({ id }) => id === held.budget);
+    const level = contract.levels.find((one) => sameLevel(one, held));
+    const span = budget && level && spanOf(contract, book, budget, { at, level, last });
+    const delta = { used: 0, held: sum(heldAfter, -held.amount) };
+    if (budget === undefined || level === undefined || span === undefined || span.since < last.since) {
+      const { contractId } = contract;
+      const { budget: id, spender } = held;
+      const after = { ...last, held: sum(last.held, delta.held) };
+      setBalance(book, { contractId, organizationId: name.organizationId, budget: id, spender }, after, delta, writes);
+      continue;
+    }
+    const part = {
+      fit: { budget, spender: held.spender },
+      level,
+      value: evaluation === undefined ? undefined : valueOf(contract, evaluation, budget),
+      span,
+    };
+    moveBudget({ contract, at, budgets: book }, name, part, { ...delta, used: counted }, writes);
+    if (counted === 0) continue;
+    const key = levelKey(held);
+    movements.set(key, [...(movements.get(key) ?? []), [budget.id, held.spender, counted, span.since]]);
+  }
+  return movements;
+}
+
+/** Returns movements by levelKey by the limit ids of a hold. */
+export const byLimit = (
+  { amounts }: { amounts: readonly HeldAmount[] },
+  movements: ReadonlyMap<string, readonly BudgetMovement[]>,
+): Record<string, readonly BudgetMovement[]> =>
+  Object.fromEntries(
+    amounts.flatMap((held) => {
+      const moved = movements.get(levelKey(held));
+      return moved === undefined ? [] : [[held.id, moved]];
+    }),
+  );
+
+/** Returns what the settlement of a hold counts of its budgets. */
+export function settledBudgets(
+  { budgets: book }: Pick<BudgetSubject, "budgets">,
+  hold: { amounts: readonly HeldAmount[]; budgets: readonly HeldBudget[] | null },
+  amounts: Readonly<Record<string, number>>,
+  costs?: UnitCosts,
+): HeldChange[] {
+  return (hold.budgets ?? []).map((held) => {
+    const id = hold.amounts.find((one) => sameLevel(one, held))?.id ?? "";
+    const amount = amounts[id] ?? 0;
+    const unit = book?.budgets.find((budget) => budget.id === held.budget)?.unit ?? null;
+    if (unit === null) return { held, counted: amount };
+    const counted = costs?.[id] === undefined ? Math.min(held.amount, amount) : costOfUnits(costs[id], unit);
+    return { held, counted };
+  });
+}
+
+/** Returns the budgets of a hold or lease with their windows and balances, of those that are still there. */
+export function heldParts(
+  subject: Subject,
+  hold: { amounts: readonly HeldAmount[]; budgets: readonly HeldBudget[] | null },
+): BudgetPart[] {
+  const { contract, evaluation, at, budgets: book } = subject;
+  return (hold.budgets ?? []).flatMap((held) => {
+    const budget = book?.budgets.find(({ id }) => id === held.budget);
+    const level = contract.levels.find((one) => sameLevel(one, held));
+    const id = hold.amounts.find((one) => sameLevel(one, held))?.id;
+    if (book === undefined || budget === undefined || level === undefined || id === undefined) return [];
+    const last = book.balances.get(balanceKey(budget.id, held.spender));
+    const span = spanOf(contract, book, budget, { at, level, last });
+    const value = evaluation && valueOf(contract, evaluation, budget);
+    const fit = { budget, spender: held.spender };
+    return [{ fit, id, level, amount: held.amount, value, span, balance: balanceIn(last, span) }];
+  });
+}
+
+/** Returns the first budget that denies to count more than what is held of it, from the contract down. */
+export function deniedSettlement(
+  subject: Subject,
+  hold: { amounts: readonly HeldAmount[]; budgets: readonly HeldBudget[] | null },
+  changes: readonly HeldChange[],
+): BudgetView | undefined {
+  const denying = heldParts(subject, hold).find((part) => {
+    const { fit, value, balance, amount: held } = part;
+    const change = changes.find((one) => one.held.budget === fit.budget.id && one.held.spender === fit.spender);
+    const counted = change?.counted ?? 0;
+    if (fit.budget.mode === "warn" || value === undefined || counted <= held) return false;
+    return total([balance.used, balance.held, -held, counted]) > value;
+  });
+  return denying && viewBudget(denying);
+}
 
 /** Returns the balance of a budget that a hold counts towards, in its window of now; undefined where there is none. */
 function balanceOf({ contract, evaluation, at, budgets: book }: Subject, held: HeldBudget) {

@@ -1,5 +1,5 @@
 import { limitValue } from "../../core/pricing/evaluation.ts";
-import { budgetParts, remainingOfPart } from "./budgets.ts";
+import { budgetParts, remainingOfPart } from "./budget-parts.ts";
 import { evaluationFor, involvedLevels, remainingOf } from "./decision.ts";
 import type { Prepared } from "./prepare.ts";
 import type { EvaluationRequest } from "./request.ts";

@@ -17,7 +17,7 @@ import { isBlockDue, rolloverOf } from "../due-blocks.ts";
 import { applyDueOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { blocksOf, evaluationIfAny, evaluationOf, evaluationWithoutBlocks } from "../evaluations.ts";
-import type { BudgetBook } from "./budgets.ts";
+import type { BudgetBook } from "./budget-book.ts";
 import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "./contract-lock.ts";
 import type { Mode } from "./request.ts";
 

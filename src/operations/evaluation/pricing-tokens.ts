@@ -10,7 +10,7 @@ import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { type IssuedToken, signOncePerSecond } from "../state/issued-tokens.ts";
 import { publishedTokenKey, type TokenSigner, tokenSigner } from "../token-keys.ts";
-import { recordedSpender } from "./budgets.ts";
+import { recordedSpender } from "./spenders.ts";
 import { isOffByBudget } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";

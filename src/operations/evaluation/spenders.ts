@@ -1,10 +1,10 @@
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import type { HeldBudget } from "../../core/holds.ts";
-import type { Spender } from "../../core/pricing/budgets.ts";
+import { patternText, type Spender } from "../../core/pricing/budgets.ts";
 import { knownMembers } from "../../db/queries/contract-members.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
-import { loadBudgets } from "./budgets.ts";
+import { loadBudgets } from "./budget-book.ts";
 import { memberNotFound } from "../contract-address.ts";
 import type { Prepared } from "./prepare.ts";
 
@@ -45,3 +45,7 @@ export function refuseStranger(
   const id = spender?.[0];
   if (id !== undefined && strangers?.has(id) === true) throw memberNotFound(id, userId);
 }
+
+/** Text of a spender as it is recorded; null without one. */
+export const recordedSpender = (spender: Spender | undefined): string | null =>
+  spender === undefined || spender.length === 0 ? null : patternText(spender);

@@ -22,7 +22,7 @@ import type { SnapshotService } from "../../db/schema.ts";
 import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
-import { budgetParts, firstDenying } from "./budgets.ts";
+import { budgetParts, firstDenying } from "./budget-parts.ts";
 import { decideByLimits, involvedLevels } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";

@@ -27,7 +27,7 @@ import { Failure } from "../errors.ts";
 import { closeBlockPeriods, expireHoldsOf } from "../due-holds.ts";
 import { evaluationIfAny, grantedLimit } from "../evaluations.ts";
 import { type AlertedLevel, thresholdEvents } from "../usage-events.ts";
-import { recordedSpender } from "./budgets.ts";
+import { recordedSpender } from "./spenders.ts";
 import { evaluatedOrganization, withLockedContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
 import { countsMembers } from "./seats.ts";

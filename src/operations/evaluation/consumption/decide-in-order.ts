@@ -14,17 +14,11 @@ import type { Addressed } from "../../../db/queries/outbox.ts";
 import { sum } from "../../../core/exact.ts";
 import { sameLevel } from "../../../db/queries/usage.ts";
 import type { Spender } from "../../../core/pricing/budgets.ts";
-import {
-  type BudgetPart,
-  byLimit,
-  deniedSettlement,
-  keepBalances,
-  moveBudget,
-  moveHeld,
-  movementsOf,
-  recordedSpender,
-  settledBudgets,
-} from "../budgets.ts";
+import { keepBalances } from "../budget-book.ts";
+import { moveBudget } from "../budget-moves.ts";
+import { type BudgetPart, movementsOf } from "../budget-parts.ts";
+import { byLimit, deniedSettlement, moveHeld, settledBudgets } from "../held-budgets.ts";
+import { recordedSpender } from "../spenders.ts";
 import { fitted } from "../partial.ts";
 import { withSpenders } from "../spenders.ts";
 import { newId, type Resources } from "../../context.ts";

@@ -5,18 +5,11 @@ import { countOpenHolds, endHolds, takeHolds } from "../../../db/queries/holds.t
 import { moveLevels } from "../../../db/queries/usage.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
-import {
-  type BudgetPart,
-  byLimit,
-  deniedSettlement,
-  loadBudgets,
-  moveBudget,
-  moveHeld,
-  movementsOf,
-  noBudgetWrites,
-  recordedSpender,
-  settledBudgets,
-} from "../budgets.ts";
+import { loadBudgets } from "../budget-book.ts";
+import { moveBudget, noBudgetWrites } from "../budget-moves.ts";
+import { type BudgetPart, movementsOf } from "../budget-parts.ts";
+import { byLimit, deniedSettlement, moveHeld, settledBudgets } from "../held-budgets.ts";
+import { recordedSpender } from "../spenders.ts";
 import { balanceChanges, decide, explained, involvedLevels, mapValues, priced, withCost } from "../decision.ts";
 import { evaluationWithoutBlocks } from "../../evaluations.ts";
 import { usageEvents } from "../../usage-events.ts";

@@ -10,15 +10,10 @@ import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { grantedLimit } from "../../evaluations.ts";
 import { usageEvents } from "../../usage-events.ts";
-import {
-  boundOfPart,
-  type BudgetBook,
-  heldParts,
-  loadBudgets,
-  moveBudget,
-  moveHeld,
-  noBudgetWrites,
-} from "../budgets.ts";
+import { type BudgetBook, loadBudgets } from "../budget-book.ts";
+import { moveBudget, noBudgetWrites } from "../budget-moves.ts";
+import { boundOfPart } from "../budget-parts.ts";
+import { heldParts, moveHeld } from "../held-budgets.ts";
 import { recordUsage } from "../consumption/record.ts";
 import { remainingOf } from "../decision.ts";
 import { evaluatedOrganization, isOver, type LockedHolder, usageOf, withLockedHolder } from "../prepare.ts";

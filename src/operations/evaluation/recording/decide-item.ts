@@ -7,7 +7,7 @@ import { Failure } from "../../errors.ts";
 import { countGranted, noBalanceWrites } from "../consumption/decide-in-order.ts";
 import { decide, evaluationFor, involvedLevels, offReason } from "../decision.ts";
 import { EXPIRED, type Prepared } from "../prepare.ts";
-import { recordedSpender } from "../budgets.ts";
+import { recordedSpender } from "../spenders.ts";
 import type { DecidedResult, PricedUnits, QueuedEvaluation } from "../request.ts";
 import { refuseSeats } from "../seats.ts";
 import { costOf, costsOf, priceUnits, ratesIn, type RatesOf, splitUnits } from "../units.ts";
