@@ -66,7 +66,7 @@ async function sendUntilAnswered(method: string, path: string, body?: object, co
 
 const unexpected = new Set<string>();
 const denied = new Map<string, number>();
-/** What was counted for each agent, by its path. */
+/** Sums of the counted amounts, by the path of the agent. */
 const counted = new Map<string, number>();
 const count = (spender: string, amount: number) => counted.set(spender, (counted.get(spender) ?? 0) + amount);
 
