@@ -122,11 +122,24 @@ async function settle(
     .where(and(eq(mails.id, id), eq(mails.attempts, attempt), eq(mails.status, "pending")));
 }
 
-/** Deletes finished mails older than `days`, and links for passwords that expired as long ago. */
+/** Rows deleted per statement, which bounds its lock time. */
+const BATCH = 5000;
+
+/**
+ * Deletes finished mails older than `days`, and links for passwords that expired as long ago. Requests for unknown users,
+ * which anybody can make, go after an hour.
+ */
 export async function pruneMails(db: Database, days: number): Promise<void> {
   const over = sql`now() - ${days}::integer * interval '1 day'`;
+  for (let removed = BATCH; removed === BATCH;) {
+    const gone = await db.execute(sql`
+      delete from mails where id in (
+        select id from mails where status <> 'pending' and (created_at < ${over}
+          or (status = 'void' and kind = 'recovery' and user_id is null and created_at < now() - interval '1 hour'))
+        order by created_at limit ${BATCH}::integer for update skip locked
+      ) returning 1`);
+    removed = gone.length;
+  }
   await db.execute(sql`
-    delete from mails where id in (select id from mails where status <> 'pending' and created_at < ${over} limit 5000)`);
-  await db.execute(sql`
-    delete from recoveries where id in (select id from recoveries where expires_at < ${over} limit 5000)`);
+    delete from recoveries where id in (select id from recoveries where expires_at < ${over} limit ${BATCH}::integer)`);
 }

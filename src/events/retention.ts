@@ -13,6 +13,7 @@ import {
   pruneHolds,
   pruneIdempotencyKeys,
   pruneProofs,
+  pruneRequests,
   pruneSessions,
   pruneUsageKeys,
 } from "../db/queries/retention.ts";
@@ -90,6 +91,7 @@ async function prune({ db, days, sessions }: Kept): Promise<void> {
   await pruneSessions(db, sessions());
   await pruneProofs(db, now);
   await pruneAuditLog(db, now, days.audit);
+  await pruneRequests(db, now, days.audit);
   await compactLedger(db, now, days.ledger);
   await pruneRollUp(db);
   await pruneHolds(db, now, days.ledger);

@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
-import { compactLedger, pruneAuditLog, pruneDenials, pruneIdempotencyKeys } from "../../src/db/queries/retention.ts";
+import {
+  compactLedger,
+  pruneAuditLog,
+  pruneDenials,
+  pruneIdempotencyKeys,
+  pruneRequests,
+} from "../../src/db/queries/retention.ts";
+import { pruneMails } from "../../src/events/mails.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consumed, contract, tasker, upload } from "../support/contracting.ts";
 
@@ -184,4 +191,45 @@ it("denials go after 31 days, in many steps", async () => {
   expect(await pruneDenials(api.resources.db, now)).toBe(3100);
   expect(await pruneDenials(api.resources.db, now)).toBe(0);
   expect((await client`select count(*)::int as n from denials`)[0]).toEqual({ n: 3100 });
+});
+
+it("invitations and change requests go after they expired, in any state, and pending ones stay", async () => {
+  const { client } = api.database.connection;
+  const { organizationId, owner } = api.callers;
+  await client`
+    insert into invitations (id, organization_id, role, token_hash, inviter_id, created_at, expires_at, accepted_at, revoked_at)
+    select i::text, ${organizationId}, 'MANAGER', i::text, ${owner.id}, now() - interval '60 days',
+      now() - (i % 3 - 1) * interval '40 days', case when i % 2 = 0 then now() end, case when i % 5 = 0 then now() end
+    from generate_series(1, 3000) i`;
+  await client`
+    insert into change_requests (id, organization_id, action, operation, input, method, path, fingerprint, actor_kind, summary,
+      report, basis, created_at, expires_at, state)
+    select i::text, ${organizationId}, 'gate', 'setGate', '{}', 'PUT', '/', i::text, 'user', '', '{}', '{}',
+      now() - interval '60 days', now() - (i % 3 - 1) * interval '40 days', (array['pending', 'approved', 'rejected'])[i % 2 + 1]
+    from generate_series(1, 3000) i`;
+  expect(await pruneRequests(api.resources.db, now, 30)).toBe(2000);
+  expect(await pruneRequests(api.resources.db, now, 30)).toBe(0);
+  for (const table of ["invitations", "change_requests"]) {
+    const [left] = await client.unsafe(
+      `select count(*)::int as n, min(expires_at) > now() - interval '30 days' as young from ${table}`,
+    );
+    expect(left, table).toEqual({ n: 2000, young: true });
+  }
+});
+
+it("requests of unknown users for a new password go after an hour, mails after their days", async () => {
+  const { client } = api.database.connection;
+  const { owner } = api.callers;
+  await client`
+    insert into mails (id, kind, user_id, organization_id, language, status, next_attempt_at, created_at)
+    select i::text, 'recovery', case when i % 2 = 0 then ${owner.id} end, '', 'en', 'void', now(),
+      now() - (i % 3) * interval '5 days' - interval '10 minutes'
+    from generate_series(1, 12000) i`;
+  await pruneMails(api.resources.db, 7);
+  const left = await client`
+    select user_id is null as unknown, count(*)::int as n from mails group by 1 order by 1`;
+  expect(left).toEqual([
+    { unknown: false, n: 4000 },
+    { unknown: true, n: 2000 },
+  ]);
 });

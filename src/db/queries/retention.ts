@@ -107,6 +107,30 @@ export function pruneSessions(db: Database, bounds: { createdAfter: Date; usedAf
   });
 }
 
+/**
+ * Deletes invitations and change requests that expired more than `days` ago, whatever became of them. The audit log has
+ * both as long. Returns the number deleted.
+ */
+export async function pruneRequests(db: Database, now: Date, days: number): Promise<number> {
+  const at = before(now, days);
+  const invitations = await untilDone(async () => {
+    const gone = await db.execute(sql`
+      delete from invitations where id in (
+        select id from invitations where expires_at < ${at}::timestamptz limit ${BATCH}::integer for update skip locked
+      ) returning 1`);
+    return gone.length;
+  });
+  const requests = await untilDone(async () => {
+    const gone = await db.execute(sql`
+      delete from change_requests where (id, organization_id) in (
+        select id, organization_id from change_requests
+        where expires_at < ${at}::timestamptz order by expires_at limit ${BATCH}::integer for update skip locked
+      ) returning 1`);
+    return gone.length;
+  });
+  return invitations + requests;
+}
+
 /** Deletes proofs that would be refused for their age anyway. */
 export async function pruneProofs(db: Database, now: Date): Promise<void> {
   await db.execute(sql`delete from used_proofs where expires_at < ${before(now, 0)}::timestamptz`);
