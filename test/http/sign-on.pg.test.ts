@@ -179,6 +179,13 @@ describe("the callback", () => {
     expect(api.logged.at(-1)).toMatchObject({ level: "warn", detail: expect.stringContaining("access_denied: no") });
   });
 
+  test("with a subject that cannot be stored: token", async () => {
+    const now = Math.floor(Date.now() / 1000);
+    const claims = { preferred_username: "nul", email: "nul@acme.example", groups: [] };
+    provider.forge = (payload) => ({ payload: { ...payload, ...claims, sub: "a\0b", iat: now } });
+    expect(failureOf(await comeBack(await go()))).toEqual(failed("token"));
+  });
+
   test("of an issuer that names another: token", async () => {
     const visit = await go();
     const mixed = new URL(visit.callback);

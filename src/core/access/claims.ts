@@ -62,9 +62,9 @@ export function suggestedNames(claims: Claims, usernameClaim: string): string[] 
 
 const MAX_EMAIL = 254;
 
-/** Returns the identity's address. Undefined for one that the provider calls unverified. */
+/** Returns the identity's address. Undefined for one that the provider calls unverified: some write `"false"`. */
 export function emailOf(claims: Claims): string | undefined {
   const { email, email_verified: isVerified } = claims;
-  if (typeof email !== "string" || isVerified === false || email.length > MAX_EMAIL) return undefined;
-  return /^[^\s@]+@[^\s@]+$/.test(email) ? email : undefined;
+  if (typeof email !== "string" || String(isVerified) === "false" || email.length > MAX_EMAIL) return undefined;
+  return /^[^\s\p{C}@]+@[^\s\p{C}@]+$/u.test(email) ? email : undefined;
 }

@@ -84,8 +84,9 @@ async function orSignInPage(c: AppContext, work: () => Promise<Response>): Promi
     return await work();
   } catch (error) {
     const failure = asFailure(error);
-    if (failure !== undefined && failure.code !== "unavailable") throw error;
-    const code: SignOnCode = error instanceof SignOnFailure ? error.code : "unavailable";
+    if (failure?.code === "tooManyRequests") throw error;
+    const isRefused = failure !== undefined && failure.code !== "unavailable";
+    const code: SignOnCode = error instanceof SignOnFailure ? error.code : isRefused ? "token" : "unavailable";
     const level = error instanceof SignOnFailure || failure !== undefined ? "warn" : "error";
     logRequest(c, level, `a sign-in with the provider failed: ${code}`, reasonOf(error));
     const answer = redirect(c, `${consoleUrl(c, "sign-in")}?error=${code}`);
