@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isDotSegment } from "../core/pricing/names.ts";
 import { objectError } from "./change-bodies.ts";
 import { amounts, EXAMPLE, moment } from "./common.ts";
 import type { Operation } from "./operation.ts";
@@ -17,10 +18,10 @@ const LIST = `The data field must be a list of at most ${MAX_MEMBERS} members`;
 const isText = (text: string, most: number) => !/[\0\p{Surrogate}]/u.test(text) && [...text].length <= most;
 
 /** Returns true for an id that a member can have. */
-export const isMemberId = (text: string): boolean => text !== "" && isText(text, MAX_ID);
+export const isMemberId = (text: string): boolean => text !== "" && !isDotSegment(text) && isText(text, MAX_ID);
 
 /** Sentence about a member id in a path. */
-export const MEMBER_ID = `The memberId must be 1 to ${MAX_ID} characters long`;
+export const MEMBER_ID = `The memberId must be 1 to ${MAX_ID} characters long, and not . or ..`;
 
 interface Issue {
   readonly code?: string;
@@ -35,7 +36,7 @@ const fieldError = (rule: string) => ({
       ? `Unknown field: ${[...path, keys?.[0]].join(".")}`
       : `The ${path.join(".")} field must be ${rule}`,
 });
-const ID = fieldError(`a string of 1 to ${MAX_ID} characters`);
+const ID = fieldError(`a string of 1 to ${MAX_ID} characters, and not . or ..`);
 const LISTED_NAME = fieldError(`a string of up to ${MAX_NAME} characters`);
 
 const isName = (text: string) => isText(text, MAX_NAME);

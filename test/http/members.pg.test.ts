@@ -224,6 +224,8 @@ const move = (from: TestOrganization, target: TestOrganization) =>
     body: { organizationId: target.id },
   });
 
+const ID_RULE = "a string of 1 to 128 characters, and not . or ..";
+
 describe("the list", () => {
   test("a member is created, replaced, shown and removed", async () => {
     const userId = await subscribed();
@@ -292,14 +294,15 @@ describe("the list", () => {
     ["/members", {}, "The data field is required"],
     ["/members", { data: "a" }, "The data field must be a list of at most 10000 members"],
     ["/members", { data: ["a"] }, "The data.0 field must be an object"],
-    ["/members", { data: [{ id: "a" }, { id: "" }] }, "The data.1.id field must be a string of 1 to 128 characters"],
+    ["/members", { data: [{ id: "a" }, { id: "" }] }, `The data.1.id field must be ${ID_RULE}`],
+    ["/members", { data: [{ id: ".." }] }, `The data.0.id field must be ${ID_RULE}`],
     ["/members", { data: [{ id: "a", name: 5 }] }, "The data.0.name field must be a string of up to 255 characters"],
     ["/members", { data: [{ id: "a", x: 1 }] }, "Unknown field: data.0.x"],
     ["/members", { data: [{ id: "a" }, { id: "a" }] }, "The data field must not name a member twice"],
     ["/members", { data: [], x: 1 }, "Unknown field: x"],
     ["/members/a", { name: 5 }, "The name field must be a string of up to 255 characters"],
     ["/members/a", { names: "A" }, "Unknown field: names"],
-    [`/members/${"x".repeat(129)}`, {}, "The memberId must be 1 to 128 characters long"],
+    [`/members/${"x".repeat(129)}`, {}, "The memberId must be 1 to 128 characters long, and not . or .."],
   ])("PUT %s with %j is refused", async (path, body, error) => {
     const userId = await subscribed();
     expect(await api.call("PUT", `/contracts/${userId}${path}`, { key, body: body as object })).toMatchObject({
