@@ -6,10 +6,8 @@ import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
 
 const SECRET = "The secret field must be a text of 7 to 255 characters that begins with whsec_";
-const secretText = (sentence: string) =>
-  z
-    .string(requiredNotNull(sentence.replace(/must .*/, "is required"), sentence))
-    .regex(/^whsec_[\x21-\x7e]{1,249}$/, sentence);
+const PREVIOUS = SECRET.replace("secret", "previousSecret");
+const SECRET_TEXT = /^whsec_[\x21-\x7e]{1,249}$/;
 
 const PRICE =
   "Each value in prices must be {service, plan}, {service, addOn, quantity} or {service, limit, amount, expiresInDays}";
@@ -72,8 +70,14 @@ const graceDays = z.int(GRACE).min(0, GRACE).max(60, GRACE).describe("Days for w
 export const billingConnectionToSet = z
   .strictObject(
     {
-      secret: secretText(SECRET).optional().describe("Signing secret of the endpoint; required at creation"),
-      previousSecret: secretText(SECRET.replace("secret", "previousSecret"))
+      secret: z
+        .string(requiredNotNull("The secret field is required", SECRET))
+        .regex(SECRET_TEXT, SECRET)
+        .optional()
+        .describe("Signing secret of the endpoint; required at creation"),
+      previousSecret: z
+        .string(PREVIOUS)
+        .regex(SECRET_TEXT, PREVIOUS)
         .optional()
         .describe("Also accepted for 24 hours. Default: the secret that this call replaces"),
       prices: prices.describe("What each price id of the provider stands for"),

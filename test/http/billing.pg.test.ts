@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, expect, it, test } from "vitest";
+import { createApp } from "../../src/http/app.ts";
 import type { ConnectionView } from "../../src/operations/billing/connections.ts";
 import type { MessageView } from "../../src/operations/billing/messages.ts";
 import { createTestApi, type TestApi, type TestOrganization, type TestUser } from "../support/api.ts";
@@ -90,6 +91,18 @@ test("a connection is created, shown, replaced and deleted; its secret is in no 
     expect(text).not.toContain(STRIPE_SECRET.slice(6, 18));
   }
   expect(JSON.stringify(audited.body)).toContain("billing.connect");
+});
+
+test("a connection's address is the one that the proxy was asked for", async () => {
+  const settings = { allowedOrigins: [], baseUrlPath: "", trustedProxies: 1 };
+  const app = createApp({ open: () => api.resources, settings });
+  const headers = {
+    "x-api-key": api.callers.owner.key,
+    "x-forwarded-proto": "https",
+    "x-forwarded-host": "pay.example",
+  };
+  const answer = await app.request(`/api/v1${path()}`, { headers });
+  expect(await answer.json()).toMatchObject({ url: `https://pay.example/api/v1/billing/${stripe.id}` });
 });
 
 test("a replaced secret is accepted for a day", async () => {

@@ -11,6 +11,7 @@ import { billingConnectionToSet, billingOutcome, REPEATED_OUTCOMES } from "../..
 import { API_PREFIX } from "../authorize.ts";
 import { bodyOf, readRawBody } from "../body.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
+import { serverUrl } from "../links.ts";
 import { entryIdOf, organizationOf, pageLimit, queryParameter, scope } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
@@ -38,9 +39,7 @@ function outcomeOf<Outcome extends BillingOutcome>(c: AppContext, known: readonl
 
 /** Adds the address of a connection. It is public, so that it names the host of the request where PUBLIC_URL is not set. */
 function shown(c: AppContext, { id, provider, ...connection }: ConnectionView): object {
-  const { settings } = c.get("server");
-  const base = c.get("resources").settings.publicUrl ?? `${new URL(c.req.url).origin}${settings.baseUrlPath}`;
-  return { id, provider, url: `${base.replace(/\/$/, "")}${API_PREFIX}/billing/${id}`, ...connection };
+  return { id, provider, url: `${serverUrl(c)}${API_PREFIX}/billing/${id}`, ...connection };
 }
 
 /** Connections of an organization to payment providers, and their messages. */
