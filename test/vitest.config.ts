@@ -1,6 +1,9 @@
 import { resolve } from "node:path";
 import { defineConfig } from "vitest/config";
 
+/** Starts Postgres, and builds what tests start. */
+const GLOBAL_SETUP = ["test/support/postgres-setup.ts", "test/support/build-server.ts"];
+
 /** Bounds how long `expect.poll` waits: long enough for a busy machine. */
 const POLLING = { poll: { timeout: 15_000 } };
 
@@ -9,7 +12,7 @@ const POSTGRES = {
   expect: POLLING,
   // Saves a quarter of the time.
   isolate: false,
-  globalSetup: ["test/support/postgres-setup.ts"],
+  globalSetup: GLOBAL_SETUP,
   testTimeout: 30_000,
   hookTimeout: 60_000,
   maxWorkers: 2,
@@ -28,7 +31,7 @@ const EACH_KIND = [
 /** Tests that kill, stop and overload processes. */
 const FAULTS = {
   expect: POLLING,
-  globalSetup: ["test/support/postgres-setup.ts"],
+  globalSetup: GLOBAL_SETUP,
   testTimeout: 240_000,
   hookTimeout: 60_000,
 };
@@ -126,7 +129,7 @@ export default defineConfig({
           expect: POLLING,
           sequence: { groupOrder: 2 },
           include: ["test/**/*.e2e.test.ts"],
-          globalSetup: ["test/support/postgres-setup.ts"],
+          globalSetup: GLOBAL_SETUP,
           testTimeout: 30_000,
           hookTimeout: 60_000,
           maxWorkers: 2,
@@ -141,7 +144,7 @@ export default defineConfig({
           server: { deps: { inline: ["openapi-typescript"] } },
           sequence: { groupOrder: 3 },
           include: ["test/**/*.slow.test.ts"],
-          globalSetup: ["test/support/postgres-setup.ts"],
+          globalSetup: GLOBAL_SETUP,
           testTimeout: 60_000,
           hookTimeout: 60_000,
           maxWorkers: 2,
@@ -153,7 +156,7 @@ export default defineConfig({
           expect: POLLING,
           sequence: { groupOrder: 4 },
           include: ["test/**/*.runtime.test.ts"],
-          globalSetup: ["test/support/postgres-setup.ts"],
+          globalSetup: GLOBAL_SETUP,
           testTimeout: 60_000,
           hookTimeout: 60_000,
           maxWorkers: 2,
@@ -177,7 +180,7 @@ export default defineConfig({
           expect: POLLING,
           sequence: { groupOrder: 5 },
           include: ["test/**/*.browser.test.ts"],
-          globalSetup: ["test/support/postgres-setup.ts", "test/admin/build-console.ts"],
+          globalSetup: [...GLOBAL_SETUP, "test/admin/build-console.ts"],
           testTimeout: 30_000,
           hookTimeout: 60_000,
           maxWorkers: 2,
@@ -188,7 +191,7 @@ export default defineConfig({
           name: "screenshots",
           expect: POLLING,
           include: ["test/admin/screenshots.ts"],
-          globalSetup: ["test/support/postgres-setup.ts", "test/admin/build-console.ts"],
+          globalSetup: [...GLOBAL_SETUP, "test/admin/build-console.ts"],
           hookTimeout: 60_000,
         },
       },

@@ -4,7 +4,7 @@ import { parser } from "@prometheus-io/lezer-promql";
 import { load } from "js-yaml";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
+import { REST, type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
 import { DEPLOY } from "./manifests.ts";
 
 /*
@@ -57,10 +57,7 @@ const exported = new Map<string, string>();
 beforeAll(async () => {
   database = await createTestDatabase();
   const environment = { METRICS_TOKEN: TOKEN };
-  servers = [
-    await startRestServer([process.execPath, "--import", "tsx", "src/entries/node.ts"], database.url, environment),
-    await startEventServer(database.url, environment),
-  ];
+  servers = [await startRestServer(REST, database.url, environment), await startEventServer(database.url, environment)];
   for (const { url } of servers) {
     const answer = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${TOKEN}` } });
     for (const [, name, kind] of (await answer.text()).matchAll(/^# TYPE (\S+) (\S+)$/gm)) {

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { buildServer, isServerStale } from "../../src/entries/build/server.ts";
 import { cpuMsOf, megabytesOf } from "../bench/processes.ts";
 import { pricingOf } from "../bench/side-by-side.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type RunningServer, startRestServer } from "../support/event-server.ts";
+import { REST, type RunningServer, startRestServer } from "../support/event-server.ts";
 import { heavyPricing } from "../support/heavy-pricings.ts";
 import { contractUsers } from "../support/seed.ts";
 import { yamlUpload } from "../support/uploads.ts";
@@ -16,11 +15,10 @@ let key: string;
 let atStart: { cpuMs: number; megabytes: number };
 
 beforeAll(async () => {
-  if (isServerStale()) await buildServer();
   database = await createTestDatabase();
   const pricing = pricingOf("Meter", 3, true);
   key = await contractUsers(database.connection, { pricing, service: "meter", plan: "ALL", userIds: ["ada"] });
-  server = await startRestServer([process.execPath, "dist/server/node.js"], database.url);
+  server = await startRestServer(REST, database.url);
   const { pid } = server.process;
   atStart = { cpuMs: cpuMsOf(pid), megabytes: megabytesOf(pid) };
 }, 60_000);

@@ -2,12 +2,11 @@ import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type RunningServer, startRestServer, TEST_SECRETS } from "../support/event-server.ts";
+import { REST, type RunningServer, startRestServer, TEST_SECRETS } from "../support/event-server.ts";
 
 /* `npm run rotate-token-key` beside two REST processes. Source: contract tokens-and-leases §2.3 and cases 8 to 10. */
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const NODE = [process.execPath, "--import", "tsx"] as const;
 const ISO = String.raw`\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z`;
 const KID = "[A-Za-z0-9_-]{43}";
 
@@ -16,7 +15,7 @@ let servers: RunningServer[] = [];
 
 beforeAll(async () => {
   database = await createTestDatabase();
-  const start = () => startRestServer([...NODE, "src/entries/node.ts"], database.url, { TOKEN_SIGNATURE: "EdDSA" });
+  const start = () => startRestServer(REST, database.url, { TOKEN_SIGNATURE: "EdDSA" });
   servers = await Promise.all([start(), start()]);
 }, 120_000);
 afterAll(async () => {

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { startEventServer, startRestServer } from "../support/event-server.ts";
+import { REST, startEventServer, startRestServer } from "../support/event-server.ts";
 
 /* Real processes export spans to a collector that speaks OpenTelemetry's protocol. */
 
@@ -49,11 +49,7 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const CALLER = "b7ad6b7169203331";
 
 it("each request is a span of its caller's trace, with the route's pattern and no path, and the log names the trace", async () => {
-  const server = await startRestServer(
-    [process.execPath, "--import", "tsx", "src/entries/node.ts"],
-    database.url,
-    environment,
-  );
+  const server = await startRestServer(REST, database.url, environment);
   const asked = await fetch(`${server.url}/api/v1/features/somebody/tasker-board`, {
     method: "POST",
     headers: { traceparent: `00-${TRACE}-${CALLER}-01`, "x-request-id": "asked-by-the-test" },

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { readFileSync } from "node:fs";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, contractFor, tasker, upload } from "../support/contracting.ts";
-import { type RunningServer, startRestServer, testKeyring } from "../support/event-server.ts";
+import { REST, type RunningServer, startRestServer, testKeyring } from "../support/event-server.ts";
 import { type HeavyPricing, heavyPricing } from "../support/heavy-pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
@@ -11,7 +11,6 @@ import { yamlUpload } from "../support/uploads.ts";
 /** Other tenants may wait for one slice and machine noise, but never for an analysis, which takes seconds. */
 const LONGEST_GAP_MS = 1_500;
 const MAX_RSS_MB = 600;
-const REST = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
 
 let api: TestApi;
 let server: RunningServer;

@@ -9,7 +9,7 @@ import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { tasker } from "../support/contracting.ts";
 import { createDebianCluster, postgresOwner, runDebian, startDebianPostgres } from "../support/debian-postgres.ts";
-import { METRICS_TOKEN, repeatedBy, type RunningServer, startRestServer } from "../support/event-server.ts";
+import { METRICS_TOKEN, repeatedBy, REST, type RunningServer, startRestServer } from "../support/event-server.ts";
 import { MIGRATIONS, withDatabase } from "../support/postgres-server.ts";
 import { contractUsers } from "../support/seed.ts";
 
@@ -20,7 +20,6 @@ import { contractUsers } from "../support/seed.ts";
 
 const ROLES = fileURLToPath(new URL("../../src/db/roles.sql", import.meta.url));
 const PASSWORD = "sesame";
-const REST: readonly [string, ...string[]] = [process.execPath, "--import", "tsx", "src/entries/node.ts"];
 
 let folder: string;
 let primary: Awaited<ReturnType<typeof startDebianPostgres>>;

@@ -10,6 +10,7 @@ import {
   freePort,
   METRICS_TOKEN,
   repeatedBy,
+  REST,
   type RunningServer,
   startEventServer,
   startRestServer,
@@ -45,7 +46,7 @@ beforeAll(async () => {
     userIds: ["ada"],
   });
   // One over the Unix-domain socket, the other over TCP.
-  rest = await startRestServer([process.execPath, "--import", "tsx", "src/entries/node.ts"], postgres.localUrl, {
+  rest = await startRestServer(REST, postgres.localUrl, {
     METRICS_TOKEN,
   });
   events = await startEventServer(postgres.url);

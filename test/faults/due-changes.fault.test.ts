@@ -9,7 +9,7 @@ import { readFacts } from "../../src/db/queries/contract-facts.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { contractMany, scheduleMany } from "../support/due-changes.ts";
-import { type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
+import { REST, type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
 import { MIGRATIONS } from "../support/postgres-server.ts";
 
 /*
@@ -79,10 +79,9 @@ async function expectAlertedOnce(userIds: readonly string[]): Promise<void> {
 }
 
 test("what is due at one moment happens once each, whoever dies", async () => {
-  const command = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
   const servers: RunningServer[] = await Promise.all([
-    startRestServer(command, database.url),
-    startRestServer(command, database.url),
+    startRestServer(REST, database.url),
+    startRestServer(REST, database.url),
     startEventServer(database.url, { EVENTS_ONLY: "true" }),
     startEventServer(database.url, { EVENTS_ONLY: "true" }),
   ]);

@@ -8,7 +8,7 @@ import { migrate } from "../../src/db/migrate.ts";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { pricingOf } from "../bench/side-by-side.ts";
 import { createDebianCluster, runDebian, startDebianPostgres } from "../support/debian-postgres.ts";
-import { type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
+import { REST, type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
 import { MIGRATIONS, onServer } from "../support/postgres-server.ts";
 import { contractUsers } from "../support/seed.ts";
 
@@ -18,7 +18,6 @@ import { contractUsers } from "../support/seed.ts";
  */
 
 const USERS = Array.from({ length: 8 }, (_, index) => `user-${index}`);
-const REST = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
 /** Name of the standby in `synchronous_standby_names`. */
 const STANDBY = "standby";
 const password = crypto.randomUUID();

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type RunningServer, startRestServer } from "../support/event-server.ts";
+import { REST, type RunningServer, startRestServer } from "../support/event-server.ts";
 import {
   type Attack,
   COMPUTATIONS,
@@ -16,7 +16,6 @@ import {
  * the server's main thread between request and answer, which does not depend on the speed of the machine.
  */
 
-const REST = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
 const MAX_EVALUATION_MS = 100;
 const MAX_LIVE_MS = 250;
 const MAX_PEAK_MB = 600;

@@ -14,6 +14,7 @@ import { restOn } from "../runtimes/runtimes.ts";
 import { tasker } from "../support/contracting.ts";
 import {
   freePort,
+  REST,
   type RunningServer,
   startEventServer,
   startRestServer,
@@ -28,7 +29,6 @@ import { contractUsers } from "../support/seed.ts";
  * tells them that it is one.
  */
 
-const REST = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
 const USERS = Array.from({ length: 8 }, (_, index) => `user-${index}`);
 
 let folder: string;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type RunningServer, startRestServer } from "../support/event-server.ts";
+import { REST, type RunningServer, startRestServer } from "../support/event-server.ts";
 import { meterPricing } from "../support/pricings.ts";
 import { contractUsers } from "../support/seed.ts";
 import { startWorkers, sumByWorker } from "../support/workers.ts";
@@ -9,7 +9,6 @@ import { startWorkers, sumByWorker } from "../support/workers.ts";
 /* 64 callers consume from one counter through two REST processes over one database, on two ports or behind one. */
 
 const CALLERS = 64;
-const REST = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
 
 let database: TestDatabase;
 let servers: RunningServer[] = [];

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createDownload } from "../../src/entries/platform/download.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
-import { startRestServer } from "../support/event-server.ts";
+import { REST, startRestServer } from "../support/event-server.ts";
 import { pricingText } from "../support/pricings.ts";
 
 /* Rows of the audit that no other test covers; see holes.ts. */
@@ -162,7 +162,7 @@ describe("H4: what a process needs", () => {
   }
 
   it("is Postgres: a process that serves is connected to its callers and to nothing else", async () => {
-    const rest = await startRestServer([process.execPath, "--import", "tsx", "src/entries/node.ts"], api.database.url);
+    const rest = await startRestServer(REST, api.database.url);
     try {
       expect((await fetch(`${rest.url}/api/v1/healthcheck`)).status).toBe(200);
       const hex = (url: string) => Number(new URL(url).port).toString(16).toUpperCase().padStart(4, "0");

@@ -3,11 +3,10 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { buildServer, isServerStale } from "../../src/entries/build/server.ts";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
-import { freePort, METRICS_TOKEN, TEST_SECRETS } from "./event-server.ts";
+import { freePort, METRICS_TOKEN, REST, TEST_SECRETS } from "./event-server.ts";
 import { MIGRATIONS } from "./postgres-server.ts";
 import { contractUsers } from "./seed.ts";
 import { childrenOf, metricsOf, sumByWorker } from "./workers.ts";
@@ -46,7 +45,6 @@ export async function startKillable(
   seed: Parameters<typeof contractUsers>[1],
   { processes = 1, areWorkers = false }: KillableOptions = {},
 ): Promise<Killable> {
-  if (areWorkers && isServerStale()) await buildServer();
   const folder = await mkdtemp(join(tmpdir(), "faregate-faults-"));
   const password = crypto.randomUUID();
   const databasePort = await freePort();
@@ -64,8 +62,9 @@ export async function startKillable(
   const ports = await Promise.all(Array.from({ length: areWorkers ? 1 : processes }, freePort));
   const origin = (process: number) => `http://127.0.0.1:${ports[process % ports.length]}`;
   const url = (path: string, process = 0) => `${origin(process)}/api/v1${path}`;
+  const [program, ...args] = REST;
   const startRest = (port: number): ChildProcess =>
-    spawn(process.execPath, areWorkers ? ["dist/server/node.js"] : ["--import", "tsx", "src/entries/node.ts"], {
+    spawn(program, args, {
       cwd: ROOT,
       env: {
         ...process.env,
