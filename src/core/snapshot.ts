@@ -26,6 +26,8 @@ export interface SnapshotEntry {
   readonly validUntil: string | null;
   /** In the order of the contract. Of two services with the same feature id, the later one decides. */
   readonly services: readonly SnapshotEntryService[];
+  /** Changes exactly when the budgets do; absent without any. */
+  readonly budgets?: string;
   /** Status and sentence with which every evaluation of this user is refused. */
   readonly refusal: { readonly status: number; readonly error: string } | null;
 }

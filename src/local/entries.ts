@@ -1,8 +1,8 @@
 import type { Answers } from "./answers.ts";
+import { type Asked, entryKey } from "./entry-key.ts";
 
 /** The cached facts that decide about one end user. Moments are of `performance.now()`. */
-export interface Entry {
-  readonly userId: string;
+export interface Entry extends Asked {
   readonly contractId: string | null;
   readonly version: string | null;
   /** ISO 8601, by the service's clock; null: forever. */
@@ -21,10 +21,11 @@ export interface Entry {
   isUsed: boolean;
 }
 
-/** Entries by user, of at most `max` users. Evicts users who have not been asked about for the longest time. */
+/** Entries by `entryKey`, at most `max`. Evicts those who have not been asked about for the longest time. */
 export class Entries {
-  private readonly byUser = new Map<string, Entry>();
-  private readonly byContract = new Map<string, Entry>();
+  private readonly byKey = new Map<string, Entry>();
+  /** Several, where members spend. */
+  private readonly byContract = new Map<string, Set<Entry>>();
   private readonly max: number;
 
   constructor(max: number) {
@@ -32,47 +33,53 @@ export class Entries {
   }
 
   get size(): number {
-    return this.byUser.size;
+    return this.byKey.size;
   }
 
-  get(userId: string): Entry | undefined {
-    return this.byUser.get(userId);
+  get(key: string): Entry | undefined {
+    return this.byKey.get(key);
   }
 
-  ofContract(contractId: string): Entry | undefined {
-    return this.byContract.get(contractId);
+  ofContract(contractId: string): Iterable<Entry> {
+    return this.byContract.get(contractId) ?? [];
   }
 
   values(): IterableIterator<Entry> {
-    return this.byUser.values();
+    return this.byKey.values();
   }
 
   put(entry: Entry): void {
-    this.remove(entry.userId);
-    while (this.byUser.size >= this.max) this.evict();
-    this.byUser.set(entry.userId, entry);
-    if (entry.contractId !== null) this.byContract.set(entry.contractId, entry);
+    const key = entryKey(entry);
+    this.remove(key);
+    while (this.byKey.size >= this.max) this.evict();
+    this.byKey.set(key, entry);
+    if (entry.contractId === null) return;
+    const ofContract = this.byContract.get(entry.contractId);
+    if (ofContract === undefined) this.byContract.set(entry.contractId, new Set([entry]));
+    else ofContract.add(entry);
   }
 
   clear(): void {
-    this.byUser.clear();
+    this.byKey.clear();
     this.byContract.clear();
   }
 
-  private remove(userId: string): void {
-    const entry = this.byUser.get(userId);
+  private remove(key: string): void {
+    const entry = this.byKey.get(key);
     if (entry === undefined) return;
-    this.byUser.delete(userId);
-    if (entry.contractId !== null) this.byContract.delete(entry.contractId);
+    this.byKey.delete(key);
+    const ofContract = entry.contractId === null ? undefined : this.byContract.get(entry.contractId);
+    ofContract?.delete(entry);
+    if (entry.contractId !== null && ofContract?.size === 0) this.byContract.delete(entry.contractId);
   }
 
   /** Second chance: one that was used since its last turn goes to the end. */
   private evict(): void {
-    for (const entry of this.byUser.values()) {
-      if (!entry.isUsed) return this.remove(entry.userId);
+    for (const [key, entry] of this.byKey) {
+      if (!entry.isUsed) return this.remove(key);
       entry.isUsed = false;
-      this.byUser.delete(entry.userId);
-      this.byUser.set(entry.userId, entry);
+      this.byKey.delete(key);
+      this.byKey.set(key, entry);
     }
   }
 }

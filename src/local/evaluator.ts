@@ -56,7 +56,7 @@ class Evaluator implements LocalEvaluator {
   }
 
   evaluate(userId: string, featureId: FeatureId, options = NO_OPTIONS): Promise<LocalAnswer> {
-    const entry = this.entries.get(userId);
+    const entry = this.entries.get(userId, options.spender);
     if (entry !== undefined && options.signal === undefined) {
       const now = performance.now();
       const ageMs = this.entries.ageOf(entry, now);
@@ -144,7 +144,12 @@ class Evaluator implements LocalEvaluator {
     this.requireOpen();
     segment("featureId", featureId);
     // A copy, because the caller may change the amounts meanwhile.
-    const options = { ...given, consumption: given.consumption && { ...given.consumption } };
+    const { consumption, spender } = given;
+    const options = {
+      ...given,
+      consumption: consumption && { ...consumption },
+      spender: typeof spender === "object" ? [...spender] : spender,
+    };
     const consumes = Object.keys(options.consumption ?? {}).length > 0;
     // Leaves time for the service's client, which knows what may be answered about consumption in an outage.
     const bounded = { ...options, signal: consumes ? deadline.early(0.5) : deadline.signal };

@@ -1,4 +1,5 @@
 import { isOutage, type OutageOptions } from "../client/back/fallback-cache.ts";
+import type { Spender } from "../client/back/budgets.ts";
 import type { EvaluationOptions } from "../client/back/features.ts";
 import { DEADLINE_MS, segment, Transport } from "../client/back/transport.ts";
 import { serviceAddress } from "../client/address.ts";
@@ -8,6 +9,7 @@ import { ChangeStream, unlessAborted } from "./change-stream.ts";
 import { Circuit } from "./circuit.ts";
 import { Decoder } from "./decoder.ts";
 import { Entries, type Entry } from "./entries.ts";
+import { askedOf, entryKey } from "./entry-key.ts";
 import { Loader, UnknownFormat } from "./loader.ts";
 import type { LocalEvaluatorOptions, LocalFreshness, LocalState } from "./local-evaluator.ts";
 
@@ -59,7 +61,7 @@ export class FreshEntries {
       { url, apiKey, fetch },
       {
         onBeat: (isFirst) => {
-          if (isFirst) this.loader.revalidate(this.usersInUseFirst());
+          if (isFirst) this.loader.revalidate(this.keysInUseFirst());
           this.endFirstStream();
           this.updateState();
         },
@@ -90,8 +92,11 @@ export class FreshEntries {
     return this.entries.size;
   }
 
-  get(userId: string): Entry | undefined {
-    return this.entries.get(userId);
+  /** The entry that may answer for a user, and for a spender of the user's contract. */
+  get(userId: string, spender?: Spender): Entry | undefined {
+    if (spender === undefined) return this.entries.get(userId);
+    const asked = askedOf(userId, spender);
+    return asked && this.entries.get(entryKey(asked));
   }
 
   /**
@@ -101,9 +106,10 @@ export class FreshEntries {
    */
   async find(userId: string, options: EvaluationOptions, consumes = false): Promise<Found | undefined> {
     segment("userId", userId);
-    if (this.isFormatUnknown) return undefined;
+    const asked = askedOf(userId, options.spender);
+    if (this.isFormatUnknown || asked === undefined) return undefined;
     const now = performance.now();
-    const existing = this.entries.get(userId);
+    const existing = this.entries.get(entryKey(asked));
     const ageMs = existing === undefined ? 0 : this.ageOf(existing, now);
     if (existing !== undefined && this.mayAnswer(existing, ageMs, now)) return foundIn(existing, ageMs, "local");
     if (this.firstStream !== undefined) await unlessAborted(this.firstStream, options.signal);
@@ -116,7 +122,7 @@ export class FreshEntries {
     }
     this.circuit.probe();
     try {
-      const entry = await unlessAborted(this.loader.ask(userId), options.signal);
+      const entry = await unlessAborted(this.loader.ask(entryKey(asked)), options.signal);
       this.circuit.succeeded();
       return foundIn(entry, this.ageOf(entry, performance.now()), "local");
     } catch (error) {
@@ -140,6 +146,7 @@ export class FreshEntries {
     await this.firstStream;
     const now = performance.now();
     const missing = [...new Set(userIds)].filter((userId) => {
+      if (askedOf(userId, undefined) === undefined) return false;
       const entry = this.entries.get(userId);
       return entry === undefined || !this.mayAnswer(entry, this.ageOf(entry, now), now);
     });
@@ -204,12 +211,11 @@ export class FreshEntries {
     this.loader.changed(contractIds);
     if (contractIds === null) {
       for (const entry of this.entries.values()) entry.isVoid = true;
-      this.loader.revalidate(this.usersInUseFirst());
+      this.loader.revalidate(this.keysInUseFirst());
       return;
     }
     for (const id of contractIds) {
-      const entry = this.entries.ofContract(id);
-      if (entry !== undefined) entry.isVoid = true;
+      for (const entry of this.entries.ofContract(id)) entry.isVoid = true;
     }
   }
 
@@ -221,11 +227,9 @@ export class FreshEntries {
     }
   }
 
-  private usersInUseFirst(): string[] {
+  private keysInUseFirst(): string[] {
     const entries = [...this.entries.values()];
-    return [...entries.filter(({ isUsed }) => isUsed), ...entries.filter(({ isUsed }) => !isUsed)].map(
-      ({ userId }) => userId,
-    );
+    return [...entries.filter(({ isUsed }) => isUsed), ...entries.filter(({ isUsed }) => !isUsed)].map(entryKey);
   }
 
   private clear(): void {

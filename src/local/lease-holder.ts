@@ -42,12 +42,20 @@ export interface HolderContext {
   onRefused(): void;
 }
 
+/** Feature and user of a lease, and the path of who spends it. */
+interface HolderAddress {
+  readonly userId: string;
+  readonly featureId: string;
+  readonly server: boolean;
+  readonly spender: string | undefined;
+}
+
 /**
- * Holds at most one lease, for one feature of one user: begins it, spends from it, refills it and ends it. It has one call
+ * Holds at most one lease, for one feature of one user and spender: begins it, spends from it, refills it and ends it. It has one call
  * in flight at a time. `maintain` drives what time alone causes. Source: contract tokens-and-leases §7.
  */
 export class LeaseHolder {
-  private readonly address: { userId: string; featureId: string; server: boolean };
+  private readonly address: HolderAddress;
   private readonly context: HolderContext;
   private readonly queue = new SpendQueue();
   private terms: LeaseTerms | undefined;
@@ -66,7 +74,7 @@ export class LeaseHolder {
   private isStopped = false;
   private readonly backOff = new BackOff();
 
-  constructor(address: { userId: string; featureId: string; server: boolean }, context: HolderContext) {
+  constructor(address: HolderAddress, context: HolderContext) {
     this.address = address;
     this.context = context;
   }
@@ -205,12 +213,12 @@ export class LeaseHolder {
 
   private async sendCreation(creation: Creation): Promise<void> {
     const { terms, idempotencyKey } = creation;
-    const { userId, featureId, server } = this.address;
+    const { userId, featureId, server, spender } = this.address;
     this.queue.take();
     try {
       const answer = await this.context.inTurn(() => {
         creation.askedAt ??= this.context.now();
-        const input = { amounts: byLimit(terms.feature, creation.amounts), for: this.duration(), server };
+        const input = { amounts: byLimit(terms.feature, creation.amounts), for: this.duration(), server, spender };
         return this.context.calls.open(userId, featureId, input, { idempotencyKey });
       });
       this.creation = undefined;

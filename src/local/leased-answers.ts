@@ -1,4 +1,5 @@
 import { ServiceRequestError } from "../client/service-request-error.ts";
+import { spenderPath } from "../client/back/budgets.ts";
 import { Faregate } from "../client/back/faregate.ts";
 import type { FeatureAnswer } from "../client/back/features.ts";
 import { unlessAborted } from "./change-stream.ts";
@@ -41,7 +42,8 @@ export class LeasedAnswers {
     options: LocalOptions,
     { now, ageMs }: { now: number; ageMs: number },
   ): LocalAnswer | undefined {
-    const holder = this.leases.find(entry.userId, featureId, options.server === true);
+    const spender = spenderPath(options.spender);
+    const holder = this.leases.find(entry.userId, featureId, options.server === true, spender);
     if (holder === undefined || !mayLease(options)) return undefined;
     const { consumption } = options;
     const isRead = consumption === undefined || isEmpty(consumption);
@@ -74,12 +76,13 @@ export class LeasedAnswers {
     if (atOnce !== undefined) return atOnce;
     const { consumption, idempotencyKey, signal, server = false } = options;
     const { userId, version } = entry;
+    const spender = spenderPath(options.spender);
     if (consumption === undefined || isEmpty(consumption) || idempotencyKey !== undefined) return "service";
     const feature = mayLease(options) ? entry.answers.ofLimits(featureId, server) : null;
     if (feature === null || version === null) return "service";
-    const holder = this.leases.findOrCreate(userId, featureId, server);
+    const holder = this.leases.findOrCreate(userId, featureId, server, spender);
     if (!holder.isHot(now)) return "service";
-    const isCurrent = () => this.isCurrent(userId, version);
+    const isCurrent = () => this.isCurrent(userId, version, spender);
     const spending = holder.wait({ consumption, terms: { version, feature }, isCurrent, signal });
     const outcome = await unlessAborted(spending, signal).catch((error: unknown) => {
       if (error instanceof ServiceRequestError && error.code === "TIMEOUT") return "service" as const;
@@ -93,9 +96,11 @@ export class LeasedAnswers {
   }
 
   /** Learns from an answer of the service how much others may still take. */
-  learn(userId: string, featureId: string, { server = false }: LocalOptions, { remaining }: FeatureAnswer): void {
-    const feature = this.entries.get(userId)?.answers.ofLimits(featureId, server);
-    if (feature != null) this.leases.find(userId, featureId, server)?.learn(feature, remaining);
+  learn(userId: string, featureId: string, options: LocalOptions, { remaining }: FeatureAnswer): void {
+    const { server = false } = options;
+    const feature = this.entries.get(userId, options.spender)?.answers.ofLimits(featureId, server);
+    const holder = this.leases.find(userId, featureId, server, spenderPath(options.spender));
+    if (feature != null) holder?.learn(feature, remaining);
   }
 
   maintain(): void {
@@ -119,8 +124,8 @@ export class LeasedAnswers {
     return call(controller.signal).finally(() => this.inFlight.delete(controller));
   }
 
-  private isCurrent(userId: string, version: string): boolean {
-    const entry = this.entries.get(userId);
+  private isCurrent(userId: string, version: string, spender: string | undefined): boolean {
+    const entry = this.entries.get(userId, spender);
     const now = performance.now();
     return entry?.version === version && this.entries.mayAnswer(entry, this.entries.ageOf(entry, now), now);
   }

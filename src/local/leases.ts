@@ -7,7 +7,11 @@ const MAX_CALLS = 32;
 const CLOSING_MS = 5_000;
 const CLOSING_CHECK_MS = 20;
 
-/** The leases of this process, by user and feature. */
+/** Key of a holder among those of one user. */
+const keyOf = (featureId: string, spender: string | undefined): string =>
+  spender === undefined ? featureId : `${featureId}\0${spender}`;
+
+/** The leases of this process, by user, feature and spender. */
 export class HeldLeases {
   private readonly client = new Map<string, Map<string, LeaseHolder>>();
   private readonly server = new Map<string, Map<string, LeaseHolder>>();
@@ -28,17 +32,19 @@ export class HeldLeases {
     return size;
   }
 
-  find(userId: string, featureId: string, server: boolean): LeaseHolder | undefined {
-    return (server ? this.server : this.client).get(userId)?.get(featureId);
+  /** Finds the lease of a user, or of one who spends. */
+  find(userId: string, featureId: string, server: boolean, spender?: string): LeaseHolder | undefined {
+    return (server ? this.server : this.client).get(userId)?.get(keyOf(featureId, spender));
   }
 
-  findOrCreate(userId: string, featureId: string, server: boolean): LeaseHolder {
+  findOrCreate(userId: string, featureId: string, server: boolean, spender?: string): LeaseHolder {
     const byUser = server ? this.server : this.client;
     let byFeature = byUser.get(userId);
     if (byFeature === undefined) byUser.set(userId, (byFeature = new Map()));
-    let holder = byFeature.get(featureId);
+    const key = keyOf(featureId, spender);
+    let holder = byFeature.get(key);
     if (holder === undefined) {
-      byFeature.set(featureId, (holder = new LeaseHolder({ userId, featureId, server }, this.context)));
+      byFeature.set(key, (holder = new LeaseHolder({ userId, featureId, server, spender }, this.context)));
     }
     return holder;
   }
@@ -48,9 +54,9 @@ export class HeldLeases {
     const now = this.context.now();
     for (const byUser of [this.client, this.server]) {
       for (const [userId, byFeature] of byUser) {
-        for (const [featureId, holder] of byFeature) {
+        for (const [key, holder] of byFeature) {
           holder.maintain();
-          if (holder.isIdle(now)) byFeature.delete(featureId);
+          if (holder.isIdle(now)) byFeature.delete(key);
         }
         if (byFeature.size === 0) byUser.delete(userId);
       }

@@ -13,8 +13,9 @@ import type { Answers } from "./answers.ts";
 import { pause } from "./change-stream.ts";
 import type { Decoder } from "./decoder.ts";
 import type { Entries, Entry } from "./entries.ts";
+import { askedIn } from "./entry-key.ts";
 
-/** Users of one call. */
+/** Entries of one call. */
 const MAX_USERS = 500;
 const MAX_CALLS = 4;
 /** Times that a change during a call makes it repeat for one user. Its answer is true at the moment of the request. */
@@ -33,7 +34,7 @@ interface Wanted {
 
 /** One request for a snapshot, with the changes that were received since. */
 interface Call {
-  /** Users with the entry that is to be revalidated, if any. */
+  /** By `entryKey`: the entry that is to be revalidated, if any. */
   users: Map<string, Entry | undefined>;
   changed: Set<string>;
   allChanged: boolean;
@@ -43,7 +44,7 @@ interface Call {
 export class Loader {
   private readonly wanted = new Map<string, Wanted>();
   private readonly background = new Set<string>();
-  /** Users of a call in flight. */
+  /** Of a call in flight. */
   private readonly flying = new Map<string, Wanted | undefined>();
   private readonly calls = new Set<Call>();
   private isScheduled = false;
@@ -74,25 +75,25 @@ export class Loader {
   }
 
   /**
-   * Requests a user's entry.
+   * Requests the entry of this `entryKey`.
    * @throws ServiceRequestError, UnknownFormat
    */
-  ask(userId: string): Promise<Entry> {
+  ask(key: string): Promise<Entry> {
     if (this.closed.signal.aborted) return Promise.reject(this.closed.signal.reason as Error);
-    const existing = this.wanted.get(userId) ?? this.flying.get(userId);
+    const existing = this.wanted.get(key) ?? this.flying.get(key);
     if (existing !== undefined) return existing.promise;
     const wanted = createWanted();
-    this.background.delete(userId);
-    if (this.flying.has(userId)) this.flying.set(userId, wanted);
-    else this.wanted.set(userId, wanted);
+    this.background.delete(key);
+    if (this.flying.has(key)) this.flying.set(key, wanted);
+    else this.wanted.set(key, wanted);
     this.schedule();
     return wanted.promise;
   }
 
   /** Requests entries again, and those under way, when no ask waits. */
-  revalidate(userIds: readonly string[]): void {
-    for (const userId of [...userIds, ...this.flying.keys()]) {
-      if (!this.wanted.has(userId)) this.background.add(userId);
+  revalidate(keys: readonly string[]): void {
+    for (const key of [...keys, ...this.flying.keys()]) {
+      if (!this.wanted.has(key)) this.background.add(key);
     }
     this.schedule();
   }
@@ -125,16 +126,16 @@ export class Loader {
 
   private async call(): Promise<void> {
     const call: Call = { users: new Map(), changed: new Set(), allChanged: false };
-    const take = (userId: string) => {
-      call.users.set(userId, this.entries.get(userId));
-      this.flying.set(userId, this.wanted.get(userId));
-      this.wanted.delete(userId);
-      this.background.delete(userId);
+    const take = (key: string) => {
+      call.users.set(key, this.entries.get(key));
+      this.flying.set(key, this.wanted.get(key));
+      this.wanted.delete(key);
+      this.background.delete(key);
     };
     for (const queue of [this.wanted.keys(), this.background.keys()]) {
-      for (const userId of queue) {
+      for (const key of queue) {
         if (call.users.size === MAX_USERS) break;
-        if (!this.flying.has(userId)) take(userId);
+        if (!this.flying.has(key)) take(key);
       }
     }
     this.calls.add(call);
@@ -142,10 +143,10 @@ export class Loader {
       await this.load(call);
     } catch (error) {
       if (error instanceof ServiceRequestError && (error.status === 401 || error.status === 403)) this.onRefused();
-      for (const userId of call.users.keys()) this.flying.get(userId)?.reject(error);
+      for (const key of call.users.keys()) this.flying.get(key)?.reject(error);
     } finally {
       this.calls.delete(call);
-      for (const userId of call.users.keys()) this.flying.delete(userId);
+      for (const key of call.users.keys()) this.flying.delete(key);
       this.schedule();
     }
   }
@@ -153,8 +154,8 @@ export class Loader {
   private async load(call: Call): Promise<void> {
     const known = this.decoder.known();
     const body = {
-      users: Array.from(call.users, ([userId, entry]) => ({
-        userId,
+      users: Array.from(call.users, ([key, entry]) => ({
+        ...askedIn(key),
         ...(entry?.version == null ? {} : { version: entry.version }),
       })),
       knownPricings: [...known.pricings.keys()],
@@ -165,16 +166,19 @@ export class Loader {
     const answersOf = await this.decoder.read(answer, known);
     if (this.closed.signal.aborted) return;
     const serverTime = Date.parse(answer.now);
-    for (const described of answer.users) {
-      const entry = entryOf(described, call.users.get(described.userId), { answersOf, askedAt, serverTime });
-      this.settle(described.userId, entry, call);
+    // In the order of the request: an answer does not repeat the spender.
+    for (const [index, [key, before]] of [...call.users].entries()) {
+      const described = answer.users[index];
+      if (described === undefined) continue;
+      const entry = entryOf(described, before, { key, answersOf, askedAt, serverTime });
+      this.settle(key, entry, call);
     }
   }
 
   /** Stores an entry and answers those who wait for it. Requests it again if it is missing or void. */
-  private settle(userId: string, entry: Entry | undefined, call: Call): void {
-    const wanted = this.flying.get(userId);
-    this.flying.delete(userId);
+  private settle(key: string, entry: Entry | undefined, call: Call): void {
+    const wanted = this.flying.get(key);
+    this.flying.delete(key);
     const isVoid =
       entry !== undefined && (call.allChanged || (entry.contractId !== null && call.changed.has(entry.contractId)));
     if (entry !== undefined) {
@@ -184,8 +188,8 @@ export class Loader {
     if (wanted !== undefined && isVoid) wanted.voided += 1;
     const isAnswer = entry !== undefined && (!isVoid || (wanted?.voided ?? MAX_VOIDED) >= MAX_VOIDED);
     if (isAnswer) wanted?.resolve(entry);
-    else if (wanted !== undefined) this.wanted.set(userId, wanted);
-    else this.background.add(userId);
+    else if (wanted !== undefined) this.wanted.set(key, wanted);
+    else this.background.add(key);
   }
 
   private async send(body: object): Promise<{ answer: SnapshotAnswer; askedAt: number }> {
@@ -224,6 +228,7 @@ function entryOf(
   described: SnapshotEntry | UnchangedEntry | DeferredEntry,
   before: Entry | undefined,
   context: {
+    key: string;
     answersOf: (services: SnapshotEntry["services"]) => Answers | undefined;
     askedAt: number;
     serverTime: number;
@@ -233,11 +238,11 @@ function entryOf(
   const { askedAt, serverTime } = context;
   const facts = "unchanged" in described ? before : factsOf(described, context.answersOf);
   if (facts === undefined) return undefined;
-  const { userId, contractId, version, validUntil, refusal, answers } = facts;
+  const { contractId, version, validUntil, refusal, answers } = facts;
   // The service read its clock after `askedAt`, so this expires early rather than late.
   const expiresAt = validUntil === null ? Infinity : askedAt + Date.parse(validUntil) - serverTime;
   const state = { askedAt, knownAt: askedAt, expiresAt, isVoid: false, isUsed: before?.isUsed ?? true };
-  return { userId, contractId, version, validUntil, refusal, answers, ...state };
+  return { ...askedIn(context.key), contractId, version, validUntil, refusal, answers, ...state };
 }
 
 function factsOf(described: SnapshotEntry, answersOf: (services: SnapshotEntry["services"]) => Answers | undefined) {

@@ -8,7 +8,10 @@ const REFUSAL_MS = 1_000;
 const MAX_CALLS = 3;
 
 /** Result of a spend: `eval` is true if it was spent. `again`: the contract changed. `service`: no lease decides. */
-export type SpendOutcome = Pick<FeatureResult, "eval" | "limit" | "used"> | "again" | "service";
+export type SpendOutcome = (Pick<FeatureResult, "eval" | "limit" | "used"> & Denying) | "again" | "service";
+
+/** The budget that denies, if one does. */
+type Denying = Pick<LeaseAnswer, "budget">;
 
 /** A spend that the present lease has too little for. */
 export interface SpendRequest {
@@ -28,7 +31,7 @@ interface Waiter extends SpendRequest {
   isSettled: boolean;
 }
 
-interface Refusal {
+interface Refusal extends Denying {
   readonly until: number;
   readonly amounts: Amounts;
   readonly usage: Amounts;
@@ -107,10 +110,16 @@ export class SpendQueue {
     for (const waiter of later) if (!trySpend(waiter, lease)) this.waiting.push(waiter);
   }
 
-  private refuse(waiter: Waiter, { limit, used }: LeaseAnswer, lease: HeldLease | undefined, now: number): void {
+  private refuse(
+    waiter: Waiter,
+    { limit, used, budget }: LeaseAnswer,
+    lease: HeldLease | undefined,
+    now: number,
+  ): void {
     const { amounts, terms } = waiter;
     const usage = terms.feature.limitIds.map((id, index) => sum(used?.[id] ?? 0, lease?.spent[index] ?? 0));
-    this.refusal = { until: now + REFUSAL_MS, amounts, usage, limit, terms };
+    const denying = budget === undefined ? {} : { budget };
+    this.refusal = { until: now + REFUSAL_MS, amounts, usage, limit, terms, ...denying };
     settle(waiter, refused(this.refusal, amounts));
   }
 }
@@ -152,7 +161,7 @@ const isAtLeast = (amounts: Amounts, others: Amounts): boolean =>
   others.every((amount, index) => (amounts[index] ?? 0) >= amount);
 
 /** A refusal shows the usage that the spend would have led to, as the service does. */
-function refused({ limit, usage, terms }: Refusal, amounts: Amounts): SpendOutcome {
+function refused({ limit, usage, terms, budget }: Refusal, amounts: Amounts): SpendOutcome {
   const used = usage.map((amount, index) => sum(amount, amounts[index] ?? 0));
-  return { eval: false, limit, used: byLimit(terms.feature, used) };
+  return { eval: false, limit, used: byLimit(terms.feature, used), ...(budget === undefined ? {} : { budget }) };
 }

@@ -52,22 +52,27 @@ export abstract class BackEndProvider implements Provider {
   }
 
   /**
-   * Resolves a feature of a user; both are well-formed.
+   * Resolves a feature of a user; both are well-formed. `spender`: as the context says, unchecked.
    * @internal
    */
-  protected abstract resolve(flagKey: string, defaultValue: boolean, userId: string): Promise<BooleanDetails>;
+  protected abstract resolve(
+    flagKey: string,
+    defaultValue: boolean,
+    userId: string,
+    spender: unknown,
+  ): Promise<BooleanDetails>;
 
   async resolveBooleanEvaluation(
     flagKey: string,
     defaultValue: boolean,
-    { targetingKey }: EvaluationContext,
+    { targetingKey, spender }: EvaluationContext,
   ): Promise<BooleanDetails> {
     if (!targetingKey) {
       return failure(defaultValue, ErrorCode.TARGETING_KEY_MISSING, "targetingKey must be the userId of a contract.");
     }
     // This check also keeps paths such as `..` out of the URL.
     if (!isFeatureId(flagKey)) return failure(defaultValue, ErrorCode.FLAG_NOT_FOUND, `${flagKey} is no feature id.`);
-    return this.resolve(flagKey, defaultValue, targetingKey);
+    return this.resolve(flagKey, defaultValue, targetingKey, spender);
   }
 
   async resolveStringEvaluation(
@@ -119,13 +124,17 @@ export abstract class BackEndProvider implements Provider {
    * @throws ServiceRequestError for no response or a status from 500.
    * @internal
    */
-  protected async send(path: string, targetingKey: string | undefined): Promise<{ status: number; body: unknown }> {
+  protected async send(
+    path: string,
+    targetingKey: string | undefined,
+    spender?: unknown,
+  ): Promise<{ status: number; body: unknown }> {
     const { apiKey, server, timeoutMs = 2_000, fetch } = this.options;
     const answer = await exchange({
       url: `${this.flagsUrl}${path}${server === true ? "?server=true" : ""}`,
       method: "POST",
       headers: { "x-api-key": apiKey, "content-type": "application/json", accept: "application/json" },
-      body: JSON.stringify({ context: { targetingKey } }),
+      body: JSON.stringify({ context: { targetingKey, spender } }),
       fetch,
       signal: undefined,
       timeoutMs,

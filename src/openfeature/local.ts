@@ -81,22 +81,29 @@ export class FaregateLocalProvider extends BackEndProvider {
   }
 
   /** @internal */
-  protected async resolve(flagKey: string, defaultValue: boolean, userId: string): Promise<BooleanDetails> {
+  protected async resolve(
+    flagKey: string,
+    defaultValue: boolean,
+    userId: string,
+    spender: unknown,
+  ): Promise<BooleanDetails> {
     if (this.evaluator === undefined) {
       return failure(defaultValue, ErrorCode.PROVIDER_NOT_READY, "The provider is not initialized, or closed.");
     }
     try {
-      const options = { server: this.localOptions.server, explain: true };
+      // The service refuses an empty path.
+      const path = spender === undefined || typeof spender === "string" ? spender : "";
+      const options = { server: this.localOptions.server, explain: true, spender: path };
       const answer = await this.evaluator.evaluate(userId, flagKey, options);
       const { error, reason, stale } = answer;
       if (error !== null) return failure(defaultValue, errorCodeOf(error.code), error.message);
-      const isOff = reason === "LIMIT_REACHED" || reason === "NOT_GRANTED";
+      const isOff = reason === "BUDGET_REACHED" || reason === "LIMIT_REACHED" || reason === "NOT_GRANTED";
       const { value, metadata } = ofrepFlag(flagKey, { ...answer, error }, isOff ? reason : undefined);
       return featureDetails(value, metadata, stale, "TARGETING_MATCH");
     } catch (error) {
       if (!(error instanceof ServiceRequestError)) throw error;
       if (isOutage(error)) return failure(defaultValue, ErrorCode.GENERAL, UNREACHABLE);
-      const isOfUser = error.status === 400 || error.status === 404;
+      const isOfUser = error.status === 400 || error.status === 404 || error.status === 422;
       return failure(defaultValue, isOfUser ? ErrorCode.INVALID_CONTEXT : ErrorCode.GENERAL, error.message);
     }
   }

@@ -21,7 +21,7 @@ interface Answer {
 
 /**
  * OpenFeature provider for back ends (`faregate/openfeature/server`). Each evaluation sends one request for the user in
- * `targetingKey`; the rest of the context never leaves the process. Evaluations never consume usage. In an outage it
+ * `targetingKey`, and the path of the one who spends in `spender`; the rest of the context never leaves the process. Evaluations never consume usage. In an outage it
  * returns the cached answer with the reason STALE, or the caller's default. It emits STALE when the service stops answering
  * (ERROR if caching is off), and READY when it answers again. Source: OpenFeature specification §2; OFREP.
  */
@@ -60,10 +60,15 @@ export class FaregateProvider extends BackEndProvider {
   }
 
   /** @internal */
-  protected async resolve(flagKey: string, defaultValue: boolean, userId: string): Promise<BooleanDetails> {
+  protected async resolve(
+    flagKey: string,
+    defaultValue: boolean,
+    userId: string,
+    spender: unknown,
+  ): Promise<BooleanDetails> {
     const { response, stale } = await this.fallbackCache.answer<Answer>(
-      { userId, key: flagKey, options: {} },
-      async () => ({ response: await this.send(`/${encodeURIComponent(flagKey)}`, userId) }),
+      { userId, key: JSON.stringify([flagKey, spender]), options: {} },
+      async () => ({ response: await this.send(`/${encodeURIComponent(flagKey)}`, userId, spender) }),
       // Cache error responses too: a user who lost the contract must not regain it in an outage.
       {
         isCacheable: ({ response }) => response?.status !== 200 || isFlag(response.body),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { SNAPSHOT_FORMAT } from "../core/snapshot.ts";
+import { parseSpender, SPENDER_RULE } from "../core/pricing/budgets.ts";
 import { LIMIT_TYPES, PERIOD_UNITS, VALUE_TYPES } from "../core/pricing/model.ts";
 import { EXAMPLE, id, moment } from "./common.ts";
 import { objectError } from "./change-bodies.ts";
@@ -39,6 +40,13 @@ export const snapshotRequest = z
             {
               userId: z.string(NO_USER_ID).min(1, NO_USER_ID),
               version: z.string(fieldError("a string")).nullish().describe("Version that the caller has"),
+              spender: z
+                .string(SPENDER_RULE)
+                .refine((text) => parseSpender(text) !== undefined, SPENDER_RULE)
+                .nullish()
+                .describe(
+                  "The one who spends: a path of 1 to 4 ids. Refused where the contract has members and this is none",
+                ),
             },
             fieldError("an object"),
           ),
@@ -66,6 +74,7 @@ const snapshotEntry = z.strictObject({
   services: z
     .array(z.strictObject({ service: z.string(), pricing: hash, grant: hash }))
     .describe("In the order of the contract"),
+  budgets: hash.optional().describe("Changes exactly when the budgets do; absent without any"),
   refusal: z
     .strictObject({ status: z.int(), error: z.string() })
     .nullable()

@@ -244,6 +244,37 @@ describe("POST /snapshot", () => {
     expect(after.version).not.toBe(before.version);
   });
 
+  test("names a spender, who must be a member where the contract has members", async () => {
+    const acme = await subscribed();
+    const before = await entryOf(acme);
+    const member = { key, body: {} };
+    expect((await api.call("PUT", `/contracts/${acme}/members/ada`, member)).status).toBe(201);
+    const spenders = [undefined, null, "ada/agent", "grace/agent"];
+    const { body } = await take({ users: spenders.map((spender) => ({ userId: acme, spender })) });
+    const refusal = { status: 404, error: `Member grace of ${acme} not found` };
+    expect(body.users).toEqual([before, before, before, { ...before, version: expect.any(String), refusal }]);
+    expect(body.users[3]).not.toMatchObject({ version: before.version });
+    expect(await take({ users: [{ userId: acme, spender: "a//b" }] })).toMatchObject({
+      status: 422,
+      body: { error: "spender must be a path of 1 to 4 ids" },
+    });
+  });
+
+  test("changes with the budgets, and shows none of them", async () => {
+    const acme = await subscribed();
+    const seen = [await entryOf(acme)];
+    for (const amount of [10, 20]) {
+      const budget = { limit: "tasker-maxTasks", spender: "*", amount };
+      await api.call("PUT", `/contracts/${acme}/budgets/each`, { key, body: budget });
+      seen.push(await entryOf(acme));
+    }
+    expect(new Set(seen.map(({ version }) => version)).size).toBe(3);
+    expect(seen[0]).not.toHaveProperty("budgets");
+    expect(seen[1]?.budgets).toMatch(/^[0-9a-f]{64}$/);
+    await api.call("DELETE", `/contracts/${acme}/budgets/each`, { key });
+    expect(await entryOf(acme)).toEqual(seen[0]);
+  });
+
   test("users that do not fit into 4 MB are deferred, and answered when asked again", async () => {
     const names = Array.from({ length: 499 }, (_, index) => `${index}-${"x".repeat(4100)}`);
     names.push(await subscribed());

@@ -74,6 +74,22 @@ test("features without limits are answered without a request, those with limits 
   expect(requests).toContain("/api/v1/features/bob/boolean-limited-flag");
 });
 
+test("the budgets of the spender in the context decide", async () => {
+  const { client, registered } = register();
+  await registered;
+  const { call, callers } = backend.api;
+  const { key } = callers.all;
+  const budget = { limit: "boolean-tasks", spender: "*", amount: 0 };
+  expect((await call("PUT", "/contracts/ada/budgets/none", { key, body: budget })).status).toBe(201);
+  const details = (spender: string | number) =>
+    client.getBooleanDetails("boolean-limited-flag", true, { ...ada, spender });
+  expect(await details("grace")).toMatchObject({ value: false, flagMetadata: { reason: "BUDGET_REACHED" } });
+  for (const wrong of ["a//b", 3])
+    expect(await details(wrong)).toMatchObject({ value: true, errorCode: "INVALID_CONTEXT" });
+  expect(await client.getBooleanValue("boolean-limited-flag", false, ada)).toBe(true);
+  expect((await call("DELETE", "/contracts/ada/budgets/none", { key })).status).toBe(204);
+});
+
 test("an archived pricing is announced, and the next answer has it", async () => {
   const { client, events, registered } = register();
   await registered;

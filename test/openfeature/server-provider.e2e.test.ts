@@ -88,6 +88,17 @@ test.each<[what: string, broken: (response: ServerResponse) => void]>([
   expect(events).toEqual([ProviderEvents.Stale, ProviderEvents.Ready]);
 });
 
+test("the spender of the context is sent, and has cached answers of its own", async () => {
+  const one = provider({ lastKnownForMs: 60_000 });
+  const spend = (spender: string) => one.resolveBooleanEvaluation("s-a", false, { targetingKey: "ada", spender });
+  expect(await spend("ada/notes")).toMatchObject({ value: true });
+  expect(calls.at(-1)?.body).toEqual({ context: { targetingKey: "ada", spender: "ada/notes" } });
+  answer = (response) => response.destroy();
+  expect(await spend("ada/notes")).toMatchObject({ value: true, reason: "STALE" });
+  expect(await spend("ada/mail")).toMatchObject({ value: false, errorCode: "GENERAL" });
+  expect(await ask(one)).toMatchObject({ value: false, errorCode: "GENERAL" });
+});
+
 test("cached answers expire after lastKnownForMs, and 0 disables the cache", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const one = provider({ lastKnownForMs: 60_000 });

@@ -1,5 +1,5 @@
 import type { FeatureId } from "../feature-id.ts";
-import { type Spender, spenderPath } from "./budgets.ts";
+import { type BudgetReached, type Spender, spenderPath } from "./budgets.ts";
 import { isObject } from "../pricing-token.ts";
 import type { Optional } from "./subscription.ts";
 import type { FallbackCache } from "./fallback-cache.ts";
@@ -37,6 +37,8 @@ export interface LeaseAnswer extends FeatureResult, Remaining {
   readonly now: string;
   /** Null if nothing was leased. */
   readonly lease: Lease | null;
+  /** The first budget that denies it, from the contract down. */
+  readonly budget?: BudgetReached;
 }
 
 /** A lease to open. */

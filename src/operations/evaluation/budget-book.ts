@@ -39,7 +39,7 @@ export interface BudgetSubject {
 const ofPricings = new WeakMap<Evaluation, readonly (readonly [service: string, terms: readonly BudgetTerms[]])[]>();
 
 /** Returns the budgets of a contract: its own, and those of its pricings. */
-function budgetsOf(contract: ContractSnapshot, evaluation: Evaluation | undefined): readonly Budget[] {
+export function budgetsOf(contract: ContractSnapshot, evaluation: Evaluation | undefined): readonly Budget[] {
   if (evaluation === undefined) return contract.budgets;
   let found = ofPricings.get(evaluation);
   if (found === undefined) {

@@ -1,5 +1,6 @@
 import { and, eq } from "drizzle-orm";
 import type { CompiledPricing } from "../../core/pricing/compile.ts";
+import type { Spender } from "../../core/pricing/budgets.ts";
 import { evaluatedPricing, grantedRecord } from "../../core/pricing/evaluated.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import type { Grant } from "../../core/pricing/subscription.ts";
@@ -8,13 +9,15 @@ import { type ContractSnapshot, loadSnapshots } from "../../db/queries/contract-
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { contracts } from "../../db/schema.ts";
 import type { Context } from "../context.ts";
-import { contractNotFound } from "../contract-address.ts";
+import { contractNotFound, memberNotFound } from "../contract-address.ts";
 import { applyDueChanges } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import { isDue as isLevelDue } from "../../db/queries/usage.ts";
 import { isBlockDue } from "../due-blocks.ts";
 import { blocksOf, evaluationOf } from "../evaluations.ts";
+import { budgetsOf } from "./budget-book.ts";
+import { findStrangers } from "./spenders.ts";
 import {
   evaluatedOrganization,
   isChangeDue,
@@ -33,7 +36,7 @@ const ABSENT_FOR_MS = 1000;
 export type DescribeRefusal = (failure: Failure) => { status: number; error: string };
 
 export interface SnapshotInput {
-  users: readonly { userId: string; version?: string | null | undefined }[];
+  users: readonly { userId: string; version?: string | null | undefined; spender?: Spender }[];
   knownPricings: readonly string[];
   knownGrants: readonly string[];
 }
@@ -68,11 +71,34 @@ export async function takeSnapshot(ctx: Context, input: SnapshotInput, refusalOf
   );
   const now = ctx.resources.now();
   const answer = createAnswer(input, now);
-  for (const [index, { userId, version }] of input.users.entries()) {
-    const described = await describe(ctx, { userId, contract: found.get(userId), now, refusalOf });
+  const strangers = await strangersOf(ctx, input, found);
+  for (const [index, { userId, version, spender = [] }] of input.users.entries()) {
+    const contract = found.get(userId);
+    const isStranger = strangers.get(userId)?.has(spender[0] ?? "") === true;
+    const stranger = isStranger ? memberNotFound(spender[0] ?? "", userId) : undefined;
+    const described = await describe(ctx, { userId, contract, now, refusalOf, stranger });
     answer.add(index, described, version);
   }
   return answer.text();
+}
+
+/** Returns the spenders of an answer that are no members of their contract, by its user. */
+async function strangersOf(
+  ctx: Context,
+  { users }: SnapshotInput,
+  found: ReadonlyMap<string, ContractSnapshot>,
+): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  const spenders = new Map<string, Spender[]>();
+  for (const { userId, spender = [] } of users) {
+    if (spender.length > 0) spenders.set(userId, [...(spenders.get(userId) ?? []), spender]);
+  }
+  const strangers = new Map<string, ReadonlySet<string>>();
+  for (const [userId, ofUser] of spenders) {
+    const contract = found.get(userId);
+    const unknown = contract && (await findStrangers(ctx, contract, ofUser));
+    if (unknown !== undefined) strangers.set(userId, unknown);
+  }
+  return strangers;
 }
 
 /** Loads contracts, with changes and renewals applied that were due. */
@@ -133,7 +159,14 @@ async function describe(
     contract,
     now,
     refusalOf,
-  }: { userId: string; contract: ContractSnapshot | undefined; now: Date; refusalOf: DescribeRefusal },
+    stranger,
+  }: {
+    userId: string;
+    contract: ContractSnapshot | undefined;
+    now: Date;
+    refusalOf: DescribeRefusal;
+    stranger: Failure | undefined;
+  },
 ): Promise<Described> {
   if (contract === undefined) {
     const facts = {
@@ -145,7 +178,7 @@ async function describe(
     return { text, version: null, pricings: [], grants: [] };
   }
   const { contractId } = contract;
-  const { evaluation, refusal } = await evaluationOrRefusal(ctx, contract, now);
+  const { evaluation, refusal = stranger } = await evaluationOrRefusal(ctx, contract, now);
   const parts = await Promise.all(
     (evaluation?.services ?? []).map(async ({ serviceName, pricing, grant }) => ({
       service: serviceName,
@@ -159,7 +192,14 @@ async function describe(
     grant: grant.hash,
   }));
   const validUntil = validUntilOf(contract, now, evaluation)?.toISOString() ?? null;
-  const facts = { validUntil, services, refusal: refusal === undefined ? null : refusalOf(refusal) };
+  const budgets = budgetsOf(contract, evaluation);
+  const facts = {
+    validUntil,
+    services,
+    // A lease is bound to the budgets that it began with: its holder begins another when they change.
+    ...(budgets.length === 0 ? {} : { budgets: await hashOf(JSON.stringify(budgets)) }),
+    refusal: refusal === undefined ? null : refusalOf(refusal),
+  };
   const version = await hashOf(JSON.stringify({ contractId, ...facts }));
   return {
     text: JSON.stringify({ userId, contractId, version, ...facts }),

@@ -25,8 +25,8 @@ export function withSpenders(
   );
 }
 
-/** Costs a query for contracts with members only. */
-function findStrangers(
+/** Finds the first ids that are no members. Undefined, and no query, for a contract without members. */
+export function findStrangers(
   ctx: Pick<Context, "db">,
   { contractId, memberCount }: ContractSnapshot,
   spenders: readonly Spender[],

@@ -12,12 +12,12 @@ import { grantedLimit } from "../../evaluations.ts";
 import { usageEvents } from "../../usage-events.ts";
 import { type BudgetBook, loadBudgets } from "../budget-book.ts";
 import { moveBudget, noBudgetWrites } from "../budget-moves.ts";
-import { boundOfPart } from "../budget-parts.ts";
+import { boundOfPart, viewBudget } from "../budget-parts.ts";
 import { heldParts, moveHeld } from "../held-budgets.ts";
 import { recordUsage } from "../consumption/record.ts";
 import { remainingOf } from "../decision.ts";
 import { evaluatedOrganization, isOver, type LockedHolder, usageOf, withLockedHolder } from "../prepare.ts";
-import type { LeaseAnswer } from "../request.ts";
+import type { DecidedResult, LeaseAnswer } from "../request.ts";
 import { type Amounts, availableOf, endOf, viewLease } from "./lease.ts";
 
 /** Report of a lease's holder, with the ids of the lease. */
@@ -164,6 +164,7 @@ async function reportOpen(
   // A budget that others have used up leaves only what is held already.
   const isOff = parts.some((part) => part.left === 0 && boundOf(part) === 0);
   const goesOn = result.eval && !isEnd && !isOff;
+  const denying = result.eval && !isEnd && isOff ? counting.find((part) => boundOfPart(part) === 0) : undefined;
   const left = parts.map((part, i) => {
     if (isEnd) return 0;
     const lacking = Math.max(0, sum(goesOn ? (amounts?.[part.id] ?? 0) : 0, -part.left));
@@ -211,7 +212,9 @@ async function reportOpen(
   const all = [...events, ...writes.events.map(({ event }) => event)];
   await recordUsage(ctx, organizationId, { events: all, raised });
   const usagesAfter = parts.map((part, i) => sum(usages[i] ?? 0, sum(left[i] ?? 0, -part.left)));
-  return reportAnswer(leased, parts, { result, lease: after, usages: usagesAfter });
+  const bounds = parts.map((part, i) => sum(boundOf(part), sum(part.left, -(left[i] ?? 0))));
+  const decided = denying === undefined ? result : { ...result, eval: false, budget: viewBudget(denying) };
+  return reportAnswer(leased, parts, { result: decided, lease: after, usages: usagesAfter, bounds });
 }
 
 /** Ends a lease after its end: what its expiry counted, and nobody spent, is taken back. */
@@ -279,7 +282,14 @@ function reportAnswer(
     result,
     lease,
     usages,
-  }: { result: Pick<FeatureResult, "eval" | "error">; lease: LeaseRow; usages: readonly number[] },
+    bounds = [],
+  }: {
+    result: Pick<DecidedResult, "eval" | "error" | "budget">;
+    lease: LeaseRow;
+    usages: readonly number[];
+    /** Amounts that budgets leave, by position. Default: no bound. */
+    bounds?: readonly number[];
+  },
 ): LeaseAnswer {
   const by = <T>(value: (part: Part, usage: number, i: number) => T) =>
     Object.fromEntries(parts.map((part, i) => [part.id, value(part, usages[i] ?? 0, i)]));
@@ -288,7 +298,11 @@ function reportAnswer(
     limit: by(({ limit }) => limit),
     used: by(({ spent }, usage, i) => Math.max(0, sum(usage, -sum(spent, lease.amounts[i]?.amount ?? 0)))),
     error: result.error,
-    remaining: by(({ limit }, usage) => remainingOf(limit, usage)),
+    ...(result.budget === undefined ? {} : { budget: result.budget }),
+    remaining: by(({ limit }, usage, i) => {
+      const least = Math.min(remainingOf(limit, usage) ?? Infinity, bounds[i] ?? Infinity);
+      return least === Infinity ? null : least;
+    }),
     resetAt: by(({ level }) => level.resetAt?.toISOString() ?? null),
     now: at.toISOString(),
     lease: viewLease(lease, userId),
