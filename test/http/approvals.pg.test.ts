@@ -348,6 +348,39 @@ describe("deciding", () => {
     expect((await versions()).archived).toContain("1.0.0");
   });
 
+  test("a version that was replaced by another of its name is 409, though the counts are the same", async () => {
+    await setApprovals({ actions: ["novate"] });
+    const to = familyCalls(api, "/services");
+    const body = {
+      contractedServices: { [name]: "2.0.0" },
+      subscriptionPlans: { [name]: "PRO" },
+      subscriptionAddOns: {},
+    };
+    const groupId = `${name}-group`;
+    const grouped = { ...body, contractedServices: { [name]: "1.0.0" }, groupId };
+    const userContact = { userId: `${user} grouped`, username: "grouped" };
+    await api.call("POST", "/contracts", { key: callers.all.key, body: { userContact, ...grouped } });
+    const ofGroup = await ask("PUT", `${base}/contracts?groupId=${groupId}`, callers.organizationAdmin.key, body);
+    expect(ofGroup.status, JSON.stringify(ofGroup.body)).toBe(202);
+    const held = [await hold("novate"), ofGroup.body.changeRequest];
+    for (const [method, path] of [
+      ["PUT", "/pricings/2.0.0?availability=archived"],
+      ["DELETE", "/pricings/2.0.0"],
+    ] as const) {
+      expect((await ask(method, at(path), callers.organizationAdmin.key, FALLBACK)).status).toBeLessThan(300);
+    }
+    const plans = "\n  FREE: { price: 0, features: null }\n  PRO: { price: 99, features: null }";
+    await to.add({ name, version: "2.0.0", createdAt: "2025-04-01", plans, addOns: " {}" });
+    for (const { id } of held) {
+      const stale = await decide(id, "approve", callers.owner.key, { revision: 1 });
+      expect([stale.status, stale.body.error]).toEqual([
+        409,
+        `CONFLICT: The report of change request ${id} has changed: approve the new one`,
+      ]);
+      expect((await decide(id, "approve", callers.owner.key, { revision: 2 })).body.state).toBe("approved");
+    }
+  });
+
   test("the checks are made anew: what is not possible any more is refused, and the request waits", async () => {
     const request = await hold("archive");
     await setApprovals({ actions: [] });

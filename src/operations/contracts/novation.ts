@@ -32,21 +32,28 @@ interface ImmediateNovation extends Novation {
 /**
  * Novates all matching contracts: validates all of them, then writes. The number of statements grows with the
  * organizations, not with the contracts. With `gate`, each organization's gate rules decide before any write.
- * @returns the contract ids, empty if none match once the locks are held, and their facts before; the events of
- * holds that expired before it; and those of overrides that ended and of cancelled changes.
+ * @returns the contract ids, empty if none match once the locks are held, and their facts before; the versions that
+ * they have now; the events of holds that expired before it; and those of overrides that ended and of cancelled changes.
  */
 async function applyNovation(
   ctx: Context,
   where: SQL | undefined,
   novation: ImmediateNovation,
   gate?: { overrideReason: string | undefined },
-): Promise<{ contractIds: string[]; before: FactsById; expired: Addressed[]; events: Addressed[] }> {
+): Promise<{
+  contractIds: string[];
+  pricingIds: string[];
+  before: FactsById;
+  expired: Addressed[];
+  events: Addressed[];
+}> {
   const organizationIds = await ctx.db
     .selectDistinct({ id: contracts.organizationId })
     .from(contracts)
     .where(where)
     .then((rows) => rows.map((row) => row.id));
-  if (organizationIds.length === 0) return { contractIds: [], before: new Map(), expired: [], events: [] };
+  if (organizationIds.length === 0)
+    return { contractIds: [], pricingIds: [], before: new Map(), expired: [], events: [] };
   const services = await lockServices(ctx, organizationIds, novation);
   const rows = await lockContracts(ctx.db, where);
   const planned: { organizationId: string; contractIds: string[]; next: SubscribedService[] }[] = [];
@@ -71,7 +78,8 @@ async function applyNovation(
   await restartBilling(ctx.db, { contractIds, autoRenew: novation.billingPeriod?.autoRenew, now });
   await recordStates(ctx.db, { contractIds, cause: "novation", now });
   await keepGroupDecisions(ctx, decisions);
-  return { contractIds, before, expired, events };
+  const pricingIds = planned.flatMap(({ next }) => next.map(({ pricingId }) => pricingId)).toSorted();
+  return { contractIds, pricingIds, before, expired, events };
 }
 
 /** Ends the trials of locked contracts, cancels their pending changes if asked to, and returns the events. */
@@ -133,7 +141,7 @@ export async function novateGroup(
   await applyDueChanges(ctx, where);
   return proposeFirst(ctx, async (ctx) => {
     const { overrideReason } = input;
-    const { contractIds, before, expired, events } = await applyNovation(ctx, where, input.novation, {
+    const { contractIds, pricingIds, before, expired, events } = await applyNovation(ctx, where, input.novation, {
       overrideReason,
     });
     if (contractIds.length === 0) {
@@ -158,7 +166,7 @@ export async function novateGroup(
         operation: "novateGroup",
         input,
         report,
-        basis: counts,
+        basis: { ...counts, pricingIds },
       });
     }
     return views;

@@ -51,13 +51,25 @@ export class StaleApproval extends Error {
   }
 }
 
-/** Returns report and basis of a change that was assessed. @throws Error for one that was not. */
-export function assessed(
-  decision: { report: ImpactView; gate: object } | undefined,
-): Pick<Proposal, "report" | "basis"> {
+interface AssessedChange {
+  readonly report: ImpactView;
+  readonly gate: object;
+  readonly plan: {
+    readonly service: { readonly id: string };
+    readonly version: { readonly hash: string } | undefined;
+    readonly target: { readonly hash: string } | undefined;
+  };
+}
+
+/**
+ * Returns report and basis of a change that was assessed. The basis has the contents too: a service or version that was
+ * deleted and created again under its name is another one, whatever the counts. @throws Error for a change that was not assessed.
+ */
+export function assessed(decision: AssessedChange | undefined): Pick<Proposal, "report" | "basis"> {
   if (decision === undefined) throw new Error("a change that needs a second person was not assessed");
-  const { report, gate } = decision;
-  return { report: { ...report, gate }, basis: report.counts };
+  const { report, gate, plan } = decision;
+  const contents = { service: plan.service.id, version: plan.version?.hash ?? null, target: plan.target?.hash ?? null };
+  return { report: { ...report, gate }, basis: { ...report.counts, ...contents } };
 }
 
 /** Returns which changes of an organization need a second person. */
