@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
 
-/* What a process has loaded: a library for something that is not in use costs memory and time at each start. */
+/* Libraries for things that are not in use cost memory and time at each start. Source: loaded scripts of real processes. */
 
 const REST = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
 /** Starts of processes on a busy machine. */
