@@ -22,6 +22,7 @@ import {
   putBudget,
 } from "../db/queries/budgets.ts";
 import type { ContractSnapshot } from "../db/queries/contract-snapshots.ts";
+import { recordStates } from "../db/queries/contract-states.ts";
 import { audit } from "./audit.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import type { ContractAddress } from "./contract-address.ts";
@@ -117,6 +118,7 @@ export async function setBudget(
     };
     const [earlier] = before === undefined ? [] : await viewBudgets(ctx, locked, [before], 0);
     await putBudget(ctx.db, row, before);
+    await recordStates(ctx.db, { contractIds: [contractId], cause: "budget", now });
     const [view] = await viewBudgets(ctx, locked, [row], SHOWN.alone);
     if (view === undefined) throw new Error("a budget has no view");
     await audit(ctx, {
@@ -175,6 +177,7 @@ export async function removeBudget(ctx: Context, { name, ...address }: Named): P
     const row = await requireBudget(ctx, contract, { userId, name });
     const [before] = await viewBudgets(ctx, locked, [row], 0);
     await deleteBudget(ctx.db, row, now);
+    await recordStates(ctx.db, { contractIds: [contract.contractId], cause: "budget", now });
     await audit(ctx, { action: "budget.delete", organizationId, target: userId, before });
   });
 }

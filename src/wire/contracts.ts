@@ -246,6 +246,7 @@ const asOf = z
         "renewal",
         "override",
         "scheduled",
+        "budget",
         "trialEnd",
         "record",
       ])

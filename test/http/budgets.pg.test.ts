@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
+import { compactLedger } from "../../src/db/queries/retention.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, upload } from "../support/contracting.ts";
 import { allEventsDuring } from "../support/private-events.ts";
@@ -309,6 +310,80 @@ test("usage is summed by spender, to a depth", async () => {
   });
 });
 
+describe("at a past moment", () => {
+  const askAt = async (userId: string, spender: string, when: number, query = "&explain=true") => {
+    const at = new Date(when).toISOString();
+    const path = `/features/${userId}/tasker-board?spender=${encodeURIComponent(spender)}&at=${at}${query}`;
+    return (await api.call<Answer>("POST", path, { key, body: {} })).body;
+  };
+  const MINUTE = 60_000;
+
+  test("budgets are as they were, with the balances and holds of then", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*", window: DAILY });
+    await budget(userId, "period", 30, { spender: "ada" });
+    const steps: [name: string, step: () => Promise<unknown>][] = [
+      ["nothing", async () => {}],
+      ["used", () => take(userId, "ada", 6)],
+      ["others", () => take(userId, "grace", 10)],
+      ["held", () => ask(userId, "ada", 4, "&hold=PT30M")],
+      ["raised", () => put(userId, "each", { limit: TASKS, amount: 20, spender: "*", window: DAILY })],
+      ["more", () => take(userId, "ada", 9)],
+      [
+        "reverted",
+        () => api.call("POST", `/features/${userId}/tasker-board?revert=true&latest=true&spender=ada`, { key }),
+      ],
+      ["deleted", () => api.call("DELETE", `/contracts/${userId}/budgets/each`, { key })],
+      ["next day", async () => setNow(START + DAY)],
+      ["again", () => take(userId, "ada", 5)],
+      [
+        "reset",
+        () => api.call("PUT", `/contracts/${userId}/usageLevels?reset=true`, { key, body: { tasker: ["maxTasks"] } }),
+      ],
+    ];
+    const seen: [when: number, name: string, spender: string, answer: object][] = [];
+    let now = START;
+    for (const [name, step] of steps) {
+      setNow(now + MINUTE / 2);
+      await step();
+      now = Math.max(now + MINUTE, api.resources.now().getTime());
+      setNow(now);
+      for (const spender of ["ada", "grace", "ada/notes"]) {
+        const { eval: isOn, remaining, budget: denying, budgets } = await ask(userId, spender, 0, "&explain=true");
+        seen.push([now, name, spender, { eval: isOn, remaining, budget: denying, budgets }]);
+      }
+    }
+    setNow(now + 40 * DAY);
+    await take(userId, "ada", 1);
+    for (const [when, name, spender, answer] of seen) {
+      const { eval: isOn, remaining, budget: denying, budgets } = await askAt(userId, spender, when);
+      expect([name, spender, { eval: isOn, remaining, budget: denying, budgets }]).toEqual([name, spender, answer]);
+    }
+    const all = await api.call<{ features: Record<string, boolean>; asOf: { cause: string } }>(
+      "POST",
+      `/features/${userId}?spender=grace&at=${new Date(START + 4 * MINUTE).toISOString()}`,
+      { key },
+    );
+    expect(all.body.features).toMatchObject({ "tasker-board": false, "tasker-darkMode": true });
+    expect(all.body.asOf.cause).toBe("budget");
+  });
+
+  test("those of the pricing of then count", async () => {
+    const userId = await subscribed("2.0.0");
+    expect(await take(userId, "ada", 20)).toBe(true);
+    setNow(START + MINUTE);
+    const plain = {
+      contractedServices: { tasker: "1.0.0" },
+      subscriptionPlans: { tasker: "PRO" },
+      subscriptionAddOns: { tasker: { extraTasks: 1 } },
+    };
+    expect((await api.call("PUT", `/contracts/${userId}`, { key, body: plain })).status).toBe(200);
+    setNow(START + 2 * MINUTE);
+    expect(await ask(userId, "ada")).toMatchObject({ eval: true });
+    expect(await askAt(userId, "ada", START)).toMatchObject({ eval: false, budget: { name: "fair", used: 20 } });
+  });
+});
+
 describe("budgets of a pricing", () => {
   test("count for every contract of the version, beside the contract's own", async () => {
     const userId = await subscribed("2.0.0");
@@ -555,4 +630,42 @@ test.each([
     status: 422,
     body: { error },
   });
+});
+
+/* The last test: it compacts the movements of all others. */
+test("a past balance of a window that the ledger no longer has whole is counted back from now, or refused", async () => {
+  setNow(START + 400 * DAY);
+  const userId = await subscribed();
+  const monthly = { value: 1, unit: "MONTH", anchor: "utc" };
+  await budget(userId, "life", 20, { spender: "*", window: "life" });
+  await budget(userId, "month", 20, { spender: "*/*", window: monthly });
+  const usedAt = async (day: number, spender: string) => {
+    const at = new Date(START + day * DAY).toISOString();
+    const path = `/features/${userId}/tasker-board?explain=true&spender=${spender}&at=${at}`;
+    const { body } = await api.call<Answer & { error: unknown }>("POST", path, { key, body: {} });
+    return body.budgets?.map(({ name, used }) => [name, used]) ?? body.error;
+  };
+  const spend = async (day: number, spender: string, amount: number) => {
+    setNow(START + day * DAY);
+    expect(await take(userId, spender, amount)).toBe(true);
+  };
+  await spend(400, "ada", 4);
+  await spend(400, "grace/notes", 1);
+  await spend(403, "ada", 3);
+  await spend(409, "ada", 2);
+  await spend(440, "grace/notes", 1);
+  setNow(START + 441 * DAY);
+  await compactLedger(api.resources.db, new Date(START + 441 * DAY), 36);
+  const [row] = await api.database.connection.client<{ at: string }[]>`select at from usage_ledger_start`;
+  const start = (Date.parse(row?.at ?? "") - START) / DAY;
+  expect(start).toBe(403);
+  expect(await usedAt(408, "ada")).toEqual([["life", 7]]);
+  expect(await usedAt(410, "ada")).toEqual([["life", 9]]);
+  expect(await usedAt(408, "alan")).toEqual([["life", 0]]);
+  expect(await usedAt(440.5, "grace/notes")).toEqual([
+    ["life", 2],
+    ["month", 1],
+  ]);
+  // Its balance is of the next window, and what was used of this one is summed up.
+  expect(await usedAt(408, "grace/notes")).toMatch(/^INVALID DATA: The record of usage starts at /);
 });

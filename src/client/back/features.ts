@@ -188,11 +188,11 @@ export class Features {
     userId: string,
     featureId: FeatureId,
     at: Date | string,
-    options: CallOptions & Pick<FeatureOptions, "server" | "strict" | "consumption"> = {},
+    options: CallOptions & Pick<FeatureOptions, "server" | "spender" | "strict" | "consumption"> = {},
   ): Promise<PastAnswer> {
     const { server, strict, consumption: body = {} } = options;
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
-    const query = { server, strict, dryRun: true, at: instant(at) };
+    const query = { server, strict, dryRun: true, at: instant(at), spender: spenderPath(options.spender) };
     return this.transport.ask({ method: "POST", path, query, body, isRead: true }, isPastAnswer, options);
   }
 
@@ -200,10 +200,10 @@ export class Features {
   async evaluateAllAt(
     userId: string,
     at: Date | string,
-    options: CallOptions & Pick<EvaluationOptions, "server"> = {},
+    options: CallOptions & Pick<EvaluationOptions, "server" | "spender"> = {},
   ): Promise<{ readonly features: Readonly<Record<string, FeatureResult>>; readonly asOf: AsOfContract }> {
     const path = `/features${segment("userId", userId)}`;
-    const query = { server: options.server, details: true, at: instant(at) };
+    const query = { server: options.server, details: true, at: instant(at), spender: spenderPath(options.spender) };
     return this.transport.ask({ method: "POST", path, query, isRead: true }, arePastResults, options);
   }
 

@@ -112,7 +112,7 @@ type BlockJson = Omit<SnapshotBlock, "from" | "expiresAt" | "createdAt"> & {
 };
 
 /** `until` is in milliseconds since 1970. */
-type BudgetJson = Omit<Budget, "spender" | "origin"> & { spender: string | null };
+export type BudgetJson = Omit<Budget, "spender" | "origin"> & { spender: string | null };
 
 type OverrideJson = Omit<SnapshotOverride, "from" | "until"> & { from: string; until: string | null };
 
@@ -124,6 +124,13 @@ export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
       join services s on s.id = cs.service_id
       join pricings p on p.id = cs.pricing_id
       where cs.contract_id = c.id)`);
+
+/** SQL expression: the own budgets of contract `c` as a JSON list of {@link BudgetJson}; null if it has none. */
+export const BUDGETS_JSON = sql.raw(`(case when c.has_budgets then (select json_agg(json_build_object(
+        'id', g.id, 'name', g.name, 'serviceId', g.service_id, 'limitName', g.limit_name, 'spender', g.spender, 'unit', g.unit,
+        'amount', g.amount, 'window', g.span, 'mode', g.mode, 'until', extract(epoch from g.ends_at) * 1000,
+        'thresholds', g.thresholds) order by g.name collate "C")
+      from contract_budgets g where g.contract_id = c.id) end)`);
 
 /** Reads plan, versions and balances in one statement, so that they are consistent. */
 const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
@@ -148,11 +155,7 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
         'expiresAt', b.expires_at, 'createdAt', b.created_at,
         'drawn', case when b.state <> 'open' then b.used + b.period_left - b.amount end) order by b.id)
       from contract_blocks b where b.contract_id = c.id and b.settled_at is null) as blocks,
-    case when c.has_budgets then (select json_agg(json_build_object(
-        'id', g.id, 'name', g.name, 'serviceId', g.service_id, 'limitName', g.limit_name, 'spender', g.spender, 'unit', g.unit,
-        'amount', g.amount, 'window', g.span, 'mode', g.mode, 'until', extract(epoch from g.ends_at) * 1000,
-        'thresholds', g.thresholds) order by g.name collate "C")
-      from contract_budgets g where g.contract_id = c.id) end as budgets,
+    ${BUDGETS_JSON} as budgets,
     (select o.usage_thresholds from organizations o where o.id = c.organization_id) as thresholds
   from unnest(${organizationIds}::text[], ${userIds}::text[]) as asked (organization_id, user_id)
   -- A plain join would keep the plan of a small table, which reads all contracts, until the table is analyzed.
@@ -170,6 +173,16 @@ export const NO_BLOCKS: readonly SnapshotBlock[] = [];
 
 /** One list for all contracts without budgets. */
 export const NO_BUDGETS: readonly Budget[] = [];
+
+/** Reads what BUDGETS_JSON selected. */
+export const budgetsIn = (budgets: readonly BudgetJson[] | null): readonly Budget[] =>
+  budgets === null
+    ? NO_BUDGETS
+    : budgets.map(({ spender, ...budget }) => ({
+        ...budget,
+        origin: "contract",
+        spender: spender === null ? [] : (parsePattern(spender) ?? []),
+      }));
 
 const dateOf = (text: string | null) => (text === null ? null : new Date(text));
 
@@ -211,14 +224,7 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
             expiresAt: dateOf(expiresAt),
             createdAt: new Date(createdAt),
           })),
-    budgets:
-      row.budgets === null
-        ? NO_BUDGETS
-        : row.budgets.map(({ spender, ...budget }) => ({
-            ...budget,
-            origin: "contract",
-            spender: spender === null ? [] : (parsePattern(spender) ?? []),
-          })),
+    budgets: budgetsIn(row.budgets),
   };
 }
 

@@ -1,7 +1,8 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
-import { type Level, NO_HOLDS, SERVICES_JSON } from "./contract-snapshots.ts";
+import { type BudgetJson, BUDGETS_JSON, budgetsIn, type Level, NO_HOLDS, SERVICES_JSON } from "./contract-snapshots.ts";
+import type { Budget } from "../../core/pricing/budgets.ts";
 import type { SnapshotService, StateCause } from "../schema.ts";
 import type { RenewalUnit } from "../../core/period.ts";
 import { MAX_HOLD_MS } from "../../core/holds.ts";
@@ -11,7 +12,7 @@ import { OVERRIDES_JSON, type OverrideJson, overridesIn, type StoredOverride } f
 
 /**
  * Appends the current state of these locked contracts in one statement. Call it after every change of their services,
- * overrides, billing periods or service names: evaluations of a past moment read only these rows. Balances and reset moments come from
+ * overrides, budgets, billing periods or service names: evaluations of a past moment read only these rows. Balances and reset moments come from
  * the ledger.
  */
 export async function recordStates(
@@ -22,13 +23,14 @@ export async function recordStates(
   await tx.execute(sql`
     insert into contract_states
       (contract_id, organization_id, since, cause, start_date, end_date, auto_renew, renewal_days, renewal_value,
-      renewal_unit, services, levels, overrides, trial)
+      renewal_unit, services, levels, overrides, trial, budgets)
     select c.id, c.organization_id, ${input.now.toISOString()}::timestamptz, ${input.cause}, c.start_date, c.end_date, c.auto_renew,
       c.renewal_days, c.renewal_value, c.renewal_unit, coalesce(${SERVICES_JSON}, '[]'), coalesce((
         select json_agg(json_build_object('serviceId', u.service_id, 'limitName', u.limit_name, 'resetAt', u.reset_at,
             'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit)
             order by u.position, u.service_id collate "C")
-        from usage_levels u where u.contract_id = c.id), '[]'), ${OVERRIDES_JSON}, ${TRIAL_JSON}
+        from usage_levels u where u.contract_id = c.id), '[]'), ${OVERRIDES_JSON}, ${TRIAL_JSON},
+      ${BUDGETS_JSON}
     from contracts c where c.id = any(${textArray(input.contractIds)})
     order by c.id
   `);
@@ -53,6 +55,8 @@ export interface PastState {
   overrides: StoredOverride[];
   /** The trial that lasted then; null without one. */
   trial: TrialView | null;
+  /** The contract's own budgets, also those that had ended. */
+  budgets: readonly Budget[];
 }
 
 /** Recorded information about a contract at a past moment. */
@@ -89,6 +93,7 @@ interface Row extends Record<string, unknown> {
     | null;
   overrides: OverrideJson[] | null;
   trial: StoredTrial | null;
+  budgets: BudgetJson[] | null;
   is_complete: boolean;
 }
 
@@ -109,6 +114,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
       (select at from usage_ledger_start) as ledger_start,
       state.since, following.since as until, state.cause, state.start_date, state.end_date, state.auto_renew,
       state.renewal_days, state.renewal_value, state.renewal_unit, state.services, state.overrides, state.trial,
+      state.budgets,
       faregate_levels_at(${contractId}, state.levels, state.since, ${moment}, ${oldestHold}) as levels,
       following.id is not null or (
         select state.start_date = c.start_date and state.end_date = c.end_date and state.auto_renew = c.auto_renew
@@ -116,6 +122,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
           and (state.renewal_value, state.renewal_unit) is not distinct from (c.renewal_value, c.renewal_unit)
           and state.services::jsonb = coalesce(${SERVICES_JSON}, '[]')::jsonb
           and coalesce(state.overrides, '[]')::jsonb = coalesce(${OVERRIDES_JSON}, '[]')::jsonb
+          and coalesce(state.budgets, '[]')::jsonb = coalesce(${BUDGETS_JSON}, '[]')::jsonb
         from contracts c where c.id = ${contractId}
       ) as is_complete
     from (select since, cause from contract_states where contract_id = ${contractId} order by id limit 1) first
@@ -154,6 +161,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
             })),
             overrides: overridesIn(row.overrides),
             trial: trialIn(row.trial),
+            budgets: budgetsIn(row.budgets),
           },
   };
 }

@@ -34,6 +34,7 @@ export type StateCause =
   | "renewal"
   | "override"
   | "scheduled"
+  | "budget"
   | "trialEnd"
   | "record";
 
@@ -241,6 +242,8 @@ export const contractStates = pgTable(
     overrides: json("overrides").$type<object[]>(),
     /** End and continuation of the trial; null without one. */
     trial: json("trial").$type<StoredTrial>(),
+    /** The contract's own budgets. Null without any. */
+    budgets: json("budgets").$type<object[]>(),
   },
   (t) => [
     primaryKey({ name: "contract_states_pk", columns: [t.id, t.organizationId] }),

@@ -7,14 +7,16 @@ import { type ContractView, viewOf } from "../../db/queries/contract-view.ts";
 import { contractHistory, type contracts } from "../../db/schema.ts";
 import { holdsAt, type TimedOverride } from "../../core/pricing/overrides.ts";
 import { NONE_RAISED } from "../../core/usage-alerts.ts";
-import { type ContractSnapshot, NO_BUDGETS } from "../../db/queries/contract-snapshots.ts";
+import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { withCustomTerms } from "../contract-views.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
-import { decide, explained, priced, withCost } from "./decision.ts";
+import { decide, explained, isOffByBudget, priced, withCost } from "./decision.ts";
 import { Failure } from "../errors.ts";
 import { asRenewed, evaluatedOrganization, prepare, type Prepared, withLockedHolder } from "./prepare.ts";
+import type { Spender } from "../../core/pricing/budgets.ts";
+import { loadPastBudgets } from "./past-budgets.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
 /*
@@ -48,6 +50,8 @@ export interface AsOfContract extends AsOf {
 interface Past {
   row: typeof contracts.$inferSelect;
   state: PastState;
+  /** Movements up to this moment are compacted into sums. Null: none are. */
+  ledgerStart: Date | null;
   asOf: AsOf;
 }
 
@@ -86,7 +90,7 @@ async function findPast(ctx: Context, address: ContractAddress, at: Date): Promi
       `INVALID DATA: The record of the contract of ${userId} is incomplete since ${state.since.toISOString()}`,
     );
   }
-  return { row, state, asOf: { at, since: state.since, cause: state.cause, until: state.until } };
+  return { row, state, ledgerStart, asOf: { at, since: state.since, cause: state.cause, until: state.until } };
 }
 
 function viewAt({ row, state }: Past, past: ContractView["history"] = []): ContractView {
@@ -141,8 +145,11 @@ function overridesAt({ services, overrides }: PastState, at: Date): (TimedOverri
     });
 }
 
-/** Prepares the past contract for evaluation. */
-async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepared & { asOf: AsOfContract }> {
+/** Prepares the past contract for evaluation, with the budgets of the spender. */
+async function prepareAt(
+  ctx: Context,
+  { userId, at, spender = [] }: { userId: string; at: Date; spender?: Spender | undefined },
+): Promise<Prepared & { asOf: AsOfContract }> {
   const past = await findPast(ctx, { organizationId: evaluatedOrganization(ctx), userId }, at);
   const { row, state } = past;
   // Write the draws at ends that have passed before reading them.
@@ -165,7 +172,7 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
     levels: state.levels.map((level) => ({ ...level, ...NONE_RAISED, version: "" })),
     overrides: state.overrides,
     blocks,
-    budgets: NO_BUDGETS,
+    budgets: state.budgets,
     thresholds: [],
   };
   const renewed = asRenewed(contractThen, at);
@@ -183,7 +190,13 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
     usageLevels,
     ...(held.length === 0 ? {} : { overrides: held }),
   };
-  return { ...(await prepare(ctx, renewed, at)), asOf: { ...past.asOf, contract } };
+  const prepared = await prepare(ctx, renewed, at);
+  const budgets = await loadPastBudgets(ctx, prepared, {
+    spender,
+    levels: state.levels,
+    ledgerStart: past.ledgerStart,
+  });
+  return { ...prepared, budgets, asOf: { ...past.asOf, contract } };
 }
 
 /** Evaluates one feature as of that moment, and returns the state used. Consumes nothing. */
@@ -191,7 +204,7 @@ export async function evaluateOneAt(
   ctx: Context,
   { at, ...request }: EvaluationRequest & { at: Date },
 ): Promise<FeatureAnswer & { asOf: AsOfContract }> {
-  const prepared = await prepareAt(ctx, request.userId, at);
+  const prepared = await prepareAt(ctx, { ...request, at });
   const tried = { ...priced(prepared, request), strict: true };
   const { result } = decide(prepared, { ...tried, strict: request.strict });
   return { ...withCost(explained(prepared, result, tried, prepared.usage), tried), asOf: prepared.asOf };
@@ -200,11 +213,22 @@ export async function evaluateOneAt(
 /** Evaluates every feature as of that moment, as booleans or with details. */
 export async function evaluateAllAt(
   ctx: Context,
-  { at, userId, mode, details }: { at: Date; userId: string; mode: Mode; details: boolean },
+  {
+    at,
+    userId,
+    mode,
+    details,
+    spender,
+  }: { at: Date; userId: string; mode: Mode; details: boolean; spender?: Spender | undefined },
 ): Promise<{ features: Record<string, boolean | FeatureResult>; asOf: AsOfContract }> {
-  const { evaluation, usage, asOf } = await prepareAt(ctx, userId, at);
+  const prepared = await prepareAt(ctx, { userId, at, spender });
+  const { evaluation, usage, asOf } = prepared;
   const evaluate = details ? evaluateFeature : evaluateBoolean;
   const features: Record<string, boolean | FeatureResult> = {};
-  for (const id of featureIds(evaluation, mode)) features[id] = evaluate(evaluation, id, usage, mode);
+  for (const id of featureIds(evaluation, mode)) {
+    const result = evaluate(evaluation, id, usage, mode);
+    const isOff = isOffByBudget(prepared, { featureId: id, mode, spender });
+    features[id] = !isOff ? result : typeof result === "boolean" ? false : { ...result, eval: false };
+  }
   return { features, asOf };
 }
