@@ -163,6 +163,21 @@ describe("a link", () => {
     }
   });
 
+  it("makes nobody who could not sign in, and stays valid", async () => {
+    const token = tokenOf(await invite());
+    const body = { username: "passwordless", password: "sesame-open" };
+    for (const passwordSignIn of ["false", "admins"] as const) {
+      api.resources.settings.passwordSignIn = passwordSignIn;
+      try {
+        const refused = await accept(token, { body });
+        expect([refused.status, refused.body]).toEqual([401, { error: "Sign in with the provider" }]);
+      } finally {
+        api.resources.settings.passwordSignIn = undefined;
+      }
+    }
+    expect((await accept(token, { body })).body).toMatchObject({ username: "passwordless" });
+  });
+
   it("asks a new user for name and password, by the rules of sign-up", async () => {
     const token = tokenOf(await invite());
     for (const [body, status] of [

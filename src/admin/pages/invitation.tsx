@@ -5,6 +5,7 @@ import { call, path } from "../api.ts";
 import { Field, Form } from "../design/field.tsx";
 import { Entrance } from "../design/entrance.tsx";
 import { Failed } from "../design/page.tsx";
+import { ProviderButton } from "../parts/provider-button.tsx";
 import { SignInPage } from "./sign-in.tsx";
 import { useSession } from "../session.tsx";
 import { useSubmit } from "../submit.ts";
@@ -15,7 +16,7 @@ const t = texts.invitations;
 /** Accepts the invitation of a link, as the signed-in user or with a new account. */
 export function InvitationPage() {
   const { token = "" } = useParams();
-  const { user } = useSession();
+  const { user, methods } = useSession();
   const [offer, setOffer] = useState<InvitationOffer>();
   const [error, setError] = useState<Error>();
   const [signsIn, setSignsIn] = useState(false);
@@ -42,7 +43,7 @@ export function InvitationPage() {
     <Entrance title={t.acceptTitle(offer.organization)} lead={lead}>
       {user === undefined ? (
         <>
-          <NewAccount token={token} />
+          {(methods?.password ?? "true") === "true" ? <NewAccount token={token} /> : <ProviderButton />}
           <p className="small soft">
             {t.haveAccount}{" "}
             <button type="button" className="link" onClick={() => setSignsIn(true)}>

@@ -10,6 +10,7 @@ import { findByToken, hashLinkToken, linkToken } from "./link-tokens.ts";
 import { type Language, queueInvitationMail } from "./mails.ts";
 import { actorIn, lockOrganization, refuse, requireUserId } from "./organization-view.ts";
 import type { Client } from "./password-hashing.ts";
+import { requirePasswordSignIn } from "./sign-in.ts";
 import { registerUser } from "./sign-up.ts";
 
 /** Open invitations per organization. */
@@ -215,7 +216,7 @@ export interface AcceptedInvitation {
 /**
  * Makes the caller a member. Without a caller, creates `newUser` first, also where sign-up is closed. Once per invitation.
  * @throws Failure notFound for every link that cannot be accepted; conflict for a member; forbidden for an organization
- * key; as createUser for the new user.
+ * key; unauthenticated for a new user where people sign in with the provider; as createUser for the new user.
  */
 export async function acceptInvitation(
   ctx: Context,
@@ -229,6 +230,7 @@ export async function acceptInvitation(
     const { caller } = ctx;
     return transaction(ctx, (ctx) => join(ctx, caller));
   }
+  requirePasswordSignIn(ctx);
   let accepted: AcceptedInvitation | undefined;
   await registerUser(ctx, input.newUser(), client, async (ctx, user) => {
     accepted = await join(ctx, user);

@@ -58,6 +58,15 @@ export async function verifyCredentials(
   return { ...user, passwordHash: await rehash(ctx, user, input.password, client) };
 }
 
+/**
+ * Refuses an account with a password, with which nobody could sign in.
+ * @throws Failure unauthenticated where people use the provider.
+ */
+export function requirePasswordSignIn(ctx: Context): void {
+  const { passwordSignIn = "true" } = ctx.resources.settings;
+  if (passwordSignIn !== "true") throw passwordRefused(ctx);
+}
+
 const passwordRefused = ({ resources: { settings } }: Context) =>
   new Failure("unauthenticated", `Sign in with ${settings.signOn?.name ?? "the provider"}`);
 
