@@ -7,15 +7,28 @@ import { programOf, type Runtime } from "./runtimes.ts";
 
 /**
  * Calls `run` of a module of this folder on a runtime, and returns its result. Input and result pass as JSON. The module must
- * use no runtime API.
+ * use no runtime API. `denoSys` names what a library of the module asks
+ * Deno about the system.
  */
-export function runOn(runtime: Runtime, module: string, input: unknown): Promise<unknown> {
+export function runOn(
+  runtime: Runtime,
+  module: string,
+  input: unknown,
+  denoSys: readonly string[] = [],
+): Promise<unknown> {
   const path = resolve(import.meta.dirname, module);
-  return runtime === "workerd" ? runInWorkerd(path, input) : runInProcess(runtime, path, input);
+  if (runtime === "workerd") return runInWorkerd(path, input);
+  return runInProcess(runtime, path, input, denoSys);
 }
 
-async function runInProcess(runtime: Exclude<Runtime, "workerd">, path: string, input: unknown): Promise<unknown> {
-  const [program, ...given] = await programOf(runtime);
+async function runInProcess(
+  runtime: Exclude<Runtime, "workerd">,
+  path: string,
+  input: unknown,
+  denoSys: readonly string[],
+): Promise<unknown> {
+  const [program, ...flags] = await programOf(runtime);
+  const given = flags.map((flag) => (flag.startsWith("--allow-sys=") ? [flag, ...denoSys].join(",") : flag));
   const runner = resolve(import.meta.dirname, "runner.ts");
   const child = spawn(program, [...given, runner, pathToFileURL(path).href], {
     cwd: resolve(import.meta.dirname, "../.."),
