@@ -57,6 +57,11 @@ export function startMails(options: {
   const isStopped = () => stopped;
 
   const attempt = async (mail: ClaimedMail): Promise<void> => {
+    if (mail.attempt > times.attempts) {
+      counts.failed += 1;
+      // Its attempts ended without a result: they threw, or ended their process.
+      return settle(db, mail, { status: "failed", error: "no attempt has come to an end" });
+    }
     const letter = await options.compose(mail);
     if (letter === undefined) return settle(db, mail, { status: "void", error: null });
     const outcome = await options.send(letter);

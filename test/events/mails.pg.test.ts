@@ -70,6 +70,17 @@ it("an invitation arrives at its address, with the link that the inviter was sho
   expect(mails.counts()).toMatchObject({ sent: 1, failed: 0 });
 });
 
+it("a mail whose attempts never end is given up, and does not hold up others", async () => {
+  await invite("poison@example.com");
+  await api.database.connection.client`update mails set attempts = 4`;
+  await invite("grace@example.com");
+  const mails = work({ attempts: 4 });
+  await expect.poll(statuses).toEqual(["failed", "sent"]);
+  expect((await rows())[0]?.error).toBe("no attempt has come to an end");
+  expect(server.received.flatMap(({ to }) => to)).toEqual(["grace@example.com"]);
+  expect(mails.counts()).toMatchObject({ sent: 1, failed: 1 });
+});
+
 it("a forgotten password's link arrives in the language of the request, and sets a new one", async () => {
   const { id, username } = await api.newUser("jürgen");
   await api.database.connection.client`update users set email = 'juergen@example.com' where id = ${id}`;
