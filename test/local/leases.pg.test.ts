@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createLocalEvaluator, type LocalEvaluator, type LocalEvaluatorOptions } from "../../src/local/local.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
@@ -55,16 +55,21 @@ afterEach(async () => {
 });
 afterAll(() => api.close());
 
-async function connected(more: Partial<LocalEvaluatorOptions> = {}): Promise<LocalEvaluator> {
+/** Connects an evaluator over a line, which the caller closes. */
+async function connectedOver(over: InProcess, more: Partial<LocalEvaluatorOptions> = {}): Promise<LocalEvaluator> {
   const made = createLocalEvaluator({
     url: ORIGIN,
     apiKey: api.callers.evaluation.key,
-    fetch: line.fetch,
+    fetch: over.fetch,
     retries: 0,
     ...more,
   });
+  await vi.waitUntil(() => made.state === "connected", LATEST);
+  return made;
+}
+async function connected(more: Partial<LocalEvaluatorOptions> = {}): Promise<LocalEvaluator> {
+  const made = await connectedOver(line, more);
   evaluators.push(made);
-  await expect.poll(() => made.state, LATEST).toBe("connected");
   return made;
 }
 
@@ -185,31 +190,6 @@ describe("spends", () => {
     for (const userId of ids) expect(await balance(userId)).toEqual({ consumed: 2, held: 0 });
   });
 
-  test("of one user, 10,000 per second, take at most one call per second after 5 s", async () => {
-    const ada = await subscribed(contractedOn("volume"));
-    const local = await connected();
-    const consumption = { "volume-calls": 1 };
-    const started = performance.now();
-    const elapsed = () => (performance.now() - started) / 1000;
-    let [spent, calls, countedFrom] = [0, 0, 0];
-    while (elapsed() < 10) {
-      for (const due = elapsed() * 10_000; spent < due; spent += 1) {
-        expect((await local.evaluate(ada, "volume-call", { consumption })).eval).toBe(true);
-      }
-      await pause(5);
-      if (countedFrom > 0) calls = line.calls.leases;
-      else if (elapsed() >= 5) {
-        countedFrom = elapsed();
-        line.forget();
-      }
-    }
-    expect(calls).toBeLessThanOrEqual(1 + (elapsed() - countedFrom));
-    expect(calls, "calls while usage is reported").toBeGreaterThan(0);
-    expect(local.stats().lease).toBeGreaterThan(spent - 100);
-    await local.close();
-    expect(await balance(ada, "volume", "calls")).toEqual({ consumed: spent, held: 0 });
-  });
-
   test("are refused at the limit, with the usage that they would lead to, and one call per second", async () => {
     const ada = await subscribed({ subscriptionPlans: { tasker: "FREE" } });
     const local = await connected();
@@ -306,15 +286,6 @@ describe("a lease", () => {
     expect(consumed).toBeLessThanOrEqual(300);
   });
 
-  test("that is not spent from for 5 s is returned", async () => {
-    const ada = await subscribed();
-    const local = await connected();
-    await heated(local, ada);
-    expect((await balance(ada)).held).toBeGreaterThan(0);
-    await expect.poll(() => balance(ada), LATEST).toEqual({ consumed: 2, held: 0 });
-    expect(local.stats().leases).toBe(0);
-  });
-
   test("goes on beyond its first end, and ends by itself when the service is away", async () => {
     const ada = await subscribed();
     const local = await connected({ leaseSeconds: 1 });
@@ -388,23 +359,6 @@ describe("a lease", () => {
 });
 
 describe("close", () => {
-  test("gives up after 5 s, and refuses spends meanwhile", async () => {
-    const ada = await subscribed();
-    const local = await connected({ leaseSeconds: 1 });
-    await heated(local, ada);
-    line.cut();
-    let isClosed = false;
-    const closed = local.close().then(() => (isClosed = true));
-    await expect(spend(local, ada)).rejects.toThrow("The evaluator is closed");
-    await pause(500);
-    expect(isClosed).toBe(false);
-    await closed;
-    // The service counts what nobody returned.
-    line.restore();
-    await expect.poll(async () => (await balance(ada)).held, LATEST).toBe(0);
-    expect((await balance(ada)).consumed).toBeGreaterThan(2);
-  });
-
   test("waits for a lease that is being opened, and returns it", async () => {
     const ada = await subscribed();
     const local = await connected();
@@ -429,5 +383,68 @@ describe("close", () => {
     release();
     await closed;
     expect(await balance(ada)).toEqual({ consumed: 1, held: 0 });
+  });
+});
+
+/** Each has a line and an evaluator of its own, so that their waits overlap. */
+describe.concurrent("as time passes", () => {
+  test("spends of one user, 10,000 per second, take at most one call per second after 5 s", async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const line = inProcess(api);
+    const ada = await subscribed(contractedOn("volume"));
+    const local = await connectedOver(line);
+    onTestFinished(() => local.close());
+    const consumption = { "volume-calls": 1 };
+    const started = performance.now();
+    const elapsed = () => (performance.now() - started) / 1000;
+    let [spent, calls, countedFrom] = [0, 0, 0];
+    while (elapsed() < 10) {
+      for (const due = elapsed() * 10_000; spent < due; spent += 1) {
+        expect((await local.evaluate(ada, "volume-call", { consumption })).eval).toBe(true);
+      }
+      await pause(5);
+      if (countedFrom > 0) calls = line.calls.leases;
+      else if (elapsed() >= 5) {
+        countedFrom = elapsed();
+        line.forget();
+      }
+    }
+    expect(calls).toBeLessThanOrEqual(1 + (elapsed() - countedFrom));
+    expect(calls, "calls while usage is reported").toBeGreaterThan(0);
+    expect(local.stats().lease).toBeGreaterThan(spent - 100);
+    await local.close();
+    expect(await balance(ada, "volume", "calls")).toEqual({ consumed: spent, held: 0 });
+  });
+
+  test("a lease that is not spent from for 5 s is returned", async ({ expect, onTestFinished }) => {
+    const line = inProcess(api);
+    const ada = await subscribed();
+    const local = await connectedOver(line);
+    onTestFinished(() => local.close());
+    await heated(local, ada);
+    expect((await balance(ada)).held).toBeGreaterThan(0);
+    await expect.poll(() => balance(ada), LATEST).toEqual({ consumed: 2, held: 0 });
+    expect(local.stats().leases).toBe(0);
+  });
+
+  test("closing gives up after 5 s, and refuses spends meanwhile", async ({ expect, onTestFinished }) => {
+    const line = inProcess(api);
+    const ada = await subscribed();
+    const local = await connectedOver(line, { leaseSeconds: 1 });
+    onTestFinished(() => local.close());
+    await heated(local, ada);
+    line.cut();
+    let isClosed = false;
+    const closed = local.close().then(() => (isClosed = true));
+    await expect(spend(local, ada)).rejects.toThrow("The evaluator is closed");
+    await pause(500);
+    expect(isClosed).toBe(false);
+    await closed;
+    // The service counts what nobody returned.
+    line.restore();
+    await expect.poll(async () => (await balance(ada)).held, LATEST).toBe(0);
+    expect((await balance(ada)).consumed).toBeGreaterThan(2);
   });
 });
