@@ -9,6 +9,7 @@ import { allEventsDuring } from "../support/private-events.ts";
 /* Cases of contract budgets §4, by their numbers, and the rules of §1 to §3. */
 
 const SAMPLE = readFileSync(new URL("../../src/samples/tasker.yml", import.meta.url), "utf8");
+const SCRIBE = readFileSync(new URL("../../src/samples/scribe.yml", import.meta.url), "utf8");
 const START = Date.parse("2025-06-16T10:00:00.000Z");
 const DAY = 86_400_000;
 const TASKS = "tasker-maxTasks";
@@ -22,7 +23,7 @@ const setNow = (moment: number) => api.setNow(new Date(moment));
 beforeAll(async () => {
   api = await createTestApi();
   key = api.callers.all.key;
-  await upload(api, key, SAMPLE);
+  await upload(api, key, SAMPLE, SCRIBE);
   const version = SAMPLE.replace(/^version:.*$/m, "version: 2.0.0");
   await upload(api, key, `${version}\ncustom: { faregate: { budgets: ${JSON.stringify(VENDORS)} } }\n`);
 });
@@ -201,6 +202,42 @@ describe("the cases", () => {
     ]);
     expect(await ask(userId, "ada", 0, "&explain=true")).toMatchObject({ eval: true, remaining: { [TASKS]: 191 } });
     expect((await show(userId, "each")).balances).toMatchObject([{ used: 109, remaining: 0 }]);
+  });
+
+  test("7: a budget of some units lets others pass", async () => {
+    const userId = `user-${(users += 1)}`;
+    await contract(api, key, userId, {
+      contractedServices: { scribe: "1.0.0" },
+      subscriptionPlans: { scribe: "PRO" },
+      billingPeriod: { renewalDays: 365 },
+    });
+    const given = { limit: "scribe-credits", spender: "*", unit: "large.", amount: 5 };
+    expect((await put(userId, "large", given)).status).toBe(201);
+    const spend = async (units: object, query = "") => {
+      const path = `/features/${userId}/scribe-write?spender=ada&explain=true${query}`;
+      return (await api.call<Answer>("POST", path, { key, body: { "scribe-credits": units } })).body;
+    };
+    expect(await spend({ "large.output": 300, "small.input": 5000 })).toMatchObject({
+      eval: true,
+      remaining: { "scribe-credits": 2 },
+      budgets: [{ name: "large", used: 3, remaining: 2 }],
+    });
+    const { hold } = await spend({ "large.input": 500 }, "&hold=PT1H");
+    expect(await spend({ "large.output": 101 })).toMatchObject({
+      eval: false,
+      reason: "BUDGET_REACHED",
+      budget: { name: "large", spender: "ada", used: 4, remaining: 1 },
+    });
+    expect(await spend({ "small.output": 10_000, picture: 2 })).toMatchObject({ eval: true });
+    const settled = await api.call("POST", `/holds/${hold?.id}`, {
+      key,
+      body: { "scribe-credits": { "large.input": 250 } },
+    });
+    expect(settled.status).toBe(200);
+    expect(await spend({ "large.output": 150 })).toMatchObject({ eval: true });
+    expect(await spend({ "large.input": 1 })).toMatchObject({ eval: false, budget: { name: "large", used: 5 } });
+    expect(await spend({ picture: 1 })).toMatchObject({ eval: true });
+    expect((await show(userId, "large")).balances).toMatchObject([{ spender: "ada", used: 5, held: 0 }]);
   });
 
   test("9: a lease holds what it was granted until its end", async () => {
@@ -395,6 +432,47 @@ describe("budgets of a pricing", () => {
     expect(await take(userId, "grace", 21)).toBe("fair");
     expect(await take(userId, "grace", 20)).toBe(true);
     expect((await show(userId, "vip")).balances).toMatchObject([{ spender: "grace", used: 20 }]);
+  });
+
+  test("are named by diff and impact, where a tighter one is a loss", async () => {
+    const drafted = (amount: number) => {
+      const budgets = { ...VENDORS, fair: { ...VENDORS.fair, amount } };
+      const text = SAMPLE.replace(/^version:.*$/m, `version: 2.0.${amount}`);
+      const form = new FormData();
+      form.append(
+        "pricing",
+        new Blob([`${text}\ncustom: { faregate: { budgets: ${JSON.stringify(budgets)} } }\n`]),
+        "p.yml",
+      );
+      return form;
+    };
+    const diff = (amount: number) =>
+      api.call<{ class: string; changes: object[] }>("POST", "/services/tasker/diff?from=2.0.0", {
+        key,
+        body: drafted(amount),
+      });
+    const tighter = await diff(10);
+    expect(tighter).toMatchObject({ status: 200, body: { class: "narrowing" } });
+    expect(tighter.body.changes).toContainEqual(
+      expect.objectContaining({
+        subject: "usageLimit",
+        name: "maxTasks",
+        aspect: "budget fair",
+        class: "narrowing",
+        before: expect.objectContaining({ spender: "*", amount: 20 }),
+        after: expect.objectContaining({ amount: 10 }),
+      }),
+    );
+    expect((await diff(30)).body.class).toBe("widening");
+    await subscribed();
+    const target = { subscriptionPlan: "PRO", subscriptionAddOns: { extraTasks: 1 } };
+    const { body } = await api.call<{
+      groups: { pricingVersion: string; counts: object; limits: object[] }[];
+    }>("POST", "/services/tasker/impact", { key, body: { action: "archive", pricingVersion: "1.0.0", ...target } });
+    const group = body.groups.find(({ pricingVersion }) => pricingVersion === "1.0.0");
+    expect(group?.limits).toContainEqual(
+      expect.objectContaining({ limit: "maxTasks", before: 300, after: 300, effect: "less", loses: true }),
+    );
   });
 
   test("are held with holds, and rest with their version", async () => {

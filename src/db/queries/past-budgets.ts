@@ -72,7 +72,7 @@ export async function readPastBalances(
 }
 
 /**
- * Counts back from the balance of now to a past moment, for a window whose first movements the ledger no longer has. Undefined
+ * Counts back from the balance of now to a past moment. For windows whose first movements the ledger no longer has. Undefined
  * without a balance; only one whose window began by then is of use.
  */
 export async function usedBefore(
