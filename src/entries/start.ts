@@ -10,7 +10,8 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/postgres/emb
 import { directly, type Endpoint } from "../db/postgres/pooler.ts";
 import { isConsoleStale } from "./build/console.ts";
 import { buildServer, isServerStale } from "./build/server.ts";
-import { type Config, readConfig, requireSecrets, type Secrets, warningsOf, workerCount } from "./process/config.ts";
+import { type Config, readConfig, warningsOf, workerCount } from "./process/config.ts";
+import { requireSecrets, type Secrets } from "./process/given-secrets.ts";
 import { requireRepairedDriver } from "./platform/driver.ts";
 import { requireFreePort } from "./platform/http-server.ts";
 import { sessionsOf } from "./process/database-access.ts";

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { StartupProblem } from "../../src/db/postgres/connect.ts";
-import { readConfig, requireSecrets, warningsOf } from "../../src/entries/process/config.ts";
+import { readConfig, warningsOf } from "../../src/entries/process/config.ts";
+import { requireSecrets } from "../../src/entries/process/given-secrets.ts";
 import { settingsOf } from "../../src/entries/process/settings.ts";
 
 const problemsOf = (work: () => unknown): string[] => {

@@ -1,6 +1,7 @@
 import { runningAddress, startEmbeddedPostgres } from "../../db/postgres/embedded.ts";
 import { directly, type Endpoint } from "../../db/postgres/pooler.ts";
-import { type Config, readConfig, requireSecrets, type Secrets } from "../process/config.ts";
+import { type Config, readConfig } from "../process/config.ts";
+import { requireSecrets, type Secrets } from "../process/given-secrets.ts";
 import { sessionsOf } from "../process/database-access.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
 import { sentenceOf } from "../process/lifecycle.ts";

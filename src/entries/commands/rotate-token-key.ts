@@ -3,7 +3,7 @@ import { StartupProblem } from "../../db/postgres/connect.ts";
 import { contextOf } from "../../operations/context.ts";
 import { revokeTokenKeys, rotateTokenKey } from "../../operations/token-keys.ts";
 import { withResources } from "../process/bare-resources.ts";
-import { secondsIn } from "../process/config.ts";
+import { secondsIn } from "../process/variables.ts";
 import { runCommand } from "./command.ts";
 
 /*

@@ -1,7 +1,8 @@
 import { fileURLToPath } from "node:url";
 import { unstable_startWorker as startWorker } from "wrangler";
 import { overTcp } from "../../db/postgres/address.ts";
-import { databaseOf, VARIABLES } from "../process/config.ts";
+import { VARIABLES } from "../process/config.ts";
+import { databaseOf } from "../process/given-secrets.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
 import { runProcess } from "../process/lifecycle.ts";
 

@@ -3,7 +3,8 @@ import type { Endpoint } from "../../db/postgres/pooler.ts";
 import type { Resources } from "../../operations/context.ts";
 import { createKeyring } from "../../operations/credentials.ts";
 import { createResources } from "../../operations/resources.ts";
-import type { Config, Secrets } from "./config.ts";
+import type { Config } from "./config.ts";
+import type { Secrets } from "./given-secrets.ts";
 import { settingsOf } from "./settings.ts";
 
 /**

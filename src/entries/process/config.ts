@@ -1,159 +1,26 @@
-import { commandLine } from "../../core/command-line.ts";
 import { TOKEN_SIGNATURES } from "../../core/token-keys.ts";
 import { availableParallelism } from "node:os";
-import { parseDatabaseUrl } from "../../db/postgres/address.ts";
 import { z } from "zod";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { isLoopback } from "../../operations/state/sign-on-provider.ts";
+import {
+  address,
+  databaseAddress,
+  days,
+  duration,
+  flag,
+  list,
+  number,
+  oneOf,
+  port,
+  roleRules,
+  subPath,
+} from "./variables.ts";
 
 /*
  * Every environment variable, read once. An empty variable counts as unset, because compose files and shells write
  * `NAME=`. Each problem is a sentence that names its variable; all are reported together.
  */
-
-const port = (name: string, otherwise: number) =>
-  z
-    .string()
-    .optional()
-    .transform((text, ctx) => {
-      const value = text === undefined ? otherwise : Number(text);
-      if (Number.isInteger(value) && value >= 1 && value <= 65_535) return value;
-      ctx.addIssue(`${name} must be a port number from 1 to 65535, not "${text}".`);
-      return z.NEVER;
-    });
-
-/** An integer in a range. */
-const number = (name: string, otherwise: number, most: number, least = 0) =>
-  z
-    .string()
-    .optional()
-    .transform((text, ctx) => {
-      const value = text === undefined ? otherwise : Number(text);
-      if (Number.isInteger(value) && value >= least && value <= most) return value;
-      ctx.addIssue(`${name} must be a whole number from ${least} to ${most}, not "${text}".`);
-      return z.NEVER;
-    });
-
-const days = (name: string, otherwise: number) =>
-  z
-    .string()
-    .optional()
-    .transform((text, ctx) => {
-      const value = text === undefined ? otherwise : Number(text);
-      if (Number.isInteger(value) && value >= 1 && value <= 3650) return value;
-      ctx.addIssue(`${name} must be a whole number of days from 1 to 3650, not "${text}".`);
-      return z.NEVER;
-    });
-
-const flag = (name: string, otherwise: boolean) =>
-  z
-    .string()
-    .optional()
-    .transform((text, ctx) => {
-      if (text === undefined) return otherwise;
-      if (/^(true|1|yes|on)$/i.test(text)) return true;
-      if (/^(false|0|no|off)$/i.test(text)) return false;
-      ctx.addIssue(`${name} must be true or false, not "${text}".`);
-      return z.NEVER;
-    });
-
-const list = z
-  .string()
-  .default("")
-  .transform((text) =>
-    text
-      .split(";")
-      .map((entry) => entry.trim())
-      .filter((entry) => entry !== ""),
-  );
-
-const oneOf = <T extends string>(name: string, values: readonly T[]) =>
-  z
-    .string()
-    .optional()
-    .transform((text, ctx) => {
-      const value = values.find((known) => known === text);
-      if (value === undefined && text !== undefined) {
-        ctx.addIssue(`${name} must be one of ${values.join(", ")}, not "${text}".`);
-      }
-      return value;
-    });
-
-const protocolOf = (text: string) => (URL.canParse(text) ? new URL(text).protocol : undefined);
-
-const address = (name: string, protocols: readonly string[], read: (text: string) => string | undefined = protocolOf) =>
-  z
-    .string()
-    .optional()
-    .transform((text, ctx) => {
-      if (text === undefined || protocols.includes(read(text) ?? "")) return text;
-      // Does not repeat the text: a database URL contains its password.
-      ctx.addIssue(`${name} must be an address that begins with ${protocols.map((p) => `${p}//`).join(" or ")}.`);
-      return z.NEVER;
-    });
-
-/** A URL of Postgres, which may name several hosts. */
-const databaseAddress = (name: string) =>
-  address(name, ["postgres:", "postgresql:"], (text) => parseDatabaseUrl(text)?.protocol);
-
-const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
-
-/** Parses a duration such as 90s, 15m, 1h or 2d. Returns seconds; undefined for other text. */
-export function secondsIn(text: string): number | undefined {
-  const [, digits, unit] = /^([1-9]\d{0,8})([smhd])$/.exec(text.trim()) ?? [];
-  const seconds = Number(digits) * (UNIT_SECONDS[unit ?? ""] ?? Number.NaN);
-  return Number.isFinite(seconds) ? seconds : undefined;
-}
-
-/** A duration, in seconds. */
-const duration = (name: string, otherwise: string, least = 1, most = Number.MAX_SAFE_INTEGER) =>
-  z
-    .string()
-    .default(otherwise)
-    .transform((text, ctx) => {
-      const seconds = secondsIn(text);
-      if (seconds !== undefined && seconds >= least && seconds <= most) return seconds;
-      const bounds = least === 1 ? "" : `, from ${least} s to ${most} s`;
-      ctx.addIssue(`${name} must be a number and a unit such as 90s, 15m, 1h or 2d${bounds}, not "${text}".`);
-      return z.NEVER;
-    });
-
-const subPath = z
-  .string()
-  .default("")
-  .transform((text, ctx) => {
-    const path = text.replace(/\/+$/, "");
-    if (path === "" || /^(\/[A-Za-z0-9._~-]+)+$/.test(path)) return path;
-    ctx.addIssue(`BASE_URL_PATH must be a path such as /space, not "${text}".`);
-    return z.NEVER;
-  });
-
-const signOnRoles = z.array(
-  z.union([
-    z.strictObject({ claim: z.string().min(1), has: z.string().min(1), platform: z.literal("ADMIN") }),
-    z.strictObject({
-      claim: z.string().min(1),
-      has: z.string().min(1),
-      organization: z.string().min(1),
-      role: z.enum(["ADMIN", "MANAGER", "EVALUATOR"]),
-    }),
-  ]),
-);
-
-/** Rules by which roles follow the provider's claims, as JSON. */
-const roleRules = z
-  .string()
-  .default("[]")
-  .transform((text, ctx) => {
-    try {
-      return signOnRoles.parse(JSON.parse(text));
-    } catch {
-      ctx.addIssue(
-        'OIDC_ROLES must be a JSON list of {"claim", "has", "platform": "ADMIN"} and {"claim", "has", "organization", "role"}, where role is ADMIN, MANAGER or EVALUATOR.',
-      );
-      return z.NEVER;
-    }
-  });
 
 const schema = z.object({
   /** Port of the REST process. */
@@ -335,15 +202,6 @@ export const VARIABLES: readonly string[] = Object.keys(schema.shape);
 /** The validated environment. */
 export type Config = z.infer<typeof schema>;
 
-/** Secrets that sign tokens and protect keys. */
-export interface Secrets {
-  jwtSecret: string;
-  jwtSalt: string;
-  apiKeysSecret: string;
-  previousApiKeysSecret?: string | undefined;
-  previousJwtSecret?: string | undefined;
-}
-
 /**
  * Reads the environment.
  * @throws StartupProblem with one sentence per problem.
@@ -403,61 +261,4 @@ export function warningsOf(config: Config): string[] {
       ? [`ADMIN_PASSWORD is ${KNOWN_PASSWORD}, which everybody knows: set another one, and change the ADMIN's.`]
       : []),
   ];
-}
-
-/** Published samples, which everybody knows. */
-const KNOWN =
-  /^(test|secret|change|replace|your|default|example|sample|password|jwt_?se|space|faregate)|(secret|salt|key)$/i;
-
-/**
- * Checks the secrets of a process with its own database. Nobody can generate them, because all processes of a database
- * share them. A salt only has to be present, so that the reference service's keep working.
- * @throws StartupProblem for missing, well-known or short secrets.
- */
-export function requireSecrets(config: Config): Secrets {
-  const secrets = givenSecrets(config);
-  const weak = (["JWT_SECRET", "API_KEYS_SECRET"] as const).filter((name) => {
-    const value = config[name] ?? "";
-    return value.length < 32 || new Set(value).size < 10 || KNOWN.test(value);
-  });
-  if (weak.length === 0) return secrets;
-  throw new StartupProblem(
-    `${listed(weak)} must be at least 32 random characters, and no sample from a document: \`openssl rand -hex 32\` makes one.`,
-  );
-}
-
-/** Replaced secrets that are still needed. */
-export function previousSecrets(config: Config): Pick<Secrets, "previousApiKeysSecret" | "previousJwtSecret"> {
-  return {
-    previousApiKeysSecret: config.API_KEYS_SECRET_PREVIOUS,
-    previousJwtSecret: config.JWT_SECRET_PREVIOUS,
-  };
-}
-
-function givenSecrets(config: Config): Secrets {
-  const { JWT_SECRET: jwtSecret, JWT_SALT: jwtSalt, API_KEYS_SECRET: apiKeysSecret } = config;
-  if (jwtSecret !== undefined && jwtSalt !== undefined && apiKeysSecret !== undefined) {
-    return { jwtSecret, jwtSalt, apiKeysSecret, ...previousSecrets(config) };
-  }
-  const missing = (["JWT_SECRET", "JWT_SALT", "API_KEYS_SECRET"] as const).filter((name) => config[name] === undefined);
-  throw new StartupProblem(
-    `With DATABASE_URL set, ${listed(missing)} must be set too, and be the same for every process on that database: \`openssl rand -hex 32\` makes one.`,
-  );
-}
-
-/**
- * Database and secrets of a server process.
- * @throws StartupProblem when it was started alone and lacks them.
- */
-export function databaseOf(config: Config, checked: boolean): { databaseUrl: string; secrets: Secrets } {
-  if (config.DATABASE_URL === undefined) {
-    throw new StartupProblem(
-      `DATABASE_URL is not set: ${commandLine("start")} brings a database along, a process started by itself has to be given one.`,
-    );
-  }
-  return { databaseUrl: config.DATABASE_URL, secrets: checked ? givenSecrets(config) : requireSecrets(config) };
-}
-
-function listed(names: readonly string[]): string {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }

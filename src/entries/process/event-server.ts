@@ -24,7 +24,7 @@ import {
 import { sweepAvailability } from "../../operations/changes/scheduled-availability.ts";
 import { expireDueHolds } from "../../operations/due-holds.ts";
 import { sweepDueChanges } from "../../operations/due-changes.ts";
-import { databaseOf } from "./config.ts";
+import { databaseOf } from "./given-secrets.ts";
 import { requireSessions, waitForDatabase } from "./database-access.ts";
 import type { Process } from "./lifecycle.ts";
 import { applicationOver, healthApplication, openResources } from "./resources.ts";

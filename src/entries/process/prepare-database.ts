@@ -9,7 +9,8 @@ import { Failure } from "../../operations/errors.ts";
 import { fillUsernameSkeletons } from "../../operations/accounts/username-skeletons.ts";
 import { fillLimitValues } from "../../operations/numeric-limits.ts";
 import { seedFirstAdmin } from "../../operations/accounts/sign-up.ts";
-import type { Config, Secrets } from "./config.ts";
+import type { Config } from "./config.ts";
+import type { Secrets } from "./given-secrets.ts";
 import { withResources } from "./bare-resources.ts";
 import { sessionsAt } from "./database-access.ts";
 

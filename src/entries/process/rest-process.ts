@@ -1,6 +1,7 @@
 import { MIGRATIONS } from "../platform/migrations.ts";
 import { requireMigrated } from "../../db/migrate.ts";
-import { type Config, databaseOf } from "./config.ts";
+import type { Config } from "./config.ts";
+import { databaseOf } from "./given-secrets.ts";
 import { reachDatabase } from "./database-access.ts";
 import { runProcess } from "./lifecycle.ts";
 import { openApplication } from "./resources.ts";

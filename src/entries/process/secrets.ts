@@ -3,7 +3,8 @@ import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, rmSync, write
 import { join } from "node:path";
 import { z } from "zod";
 import { StartupProblem } from "../../db/postgres/connect.ts";
-import { type Config, previousSecrets, type Secrets } from "./config.ts";
+import type { Config } from "./config.ts";
+import { previousSecrets, type Secrets } from "./given-secrets.ts";
 
 const schema = z.object({
   jwtSecret: z.string().min(1),
