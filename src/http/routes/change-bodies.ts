@@ -10,7 +10,8 @@ import {
   maxPricingBytes,
   type PricingSource,
 } from "../../operations/catalog/pricing-source.ts";
-import { type FormField, MAX_BODY_BYTES, jsonField, readMultipart, useJsonField } from "../body.ts";
+import { MAX_BODY_BYTES } from "../body.ts";
+import { type FormField, jsonField, readMultipart, useJsonField } from "../multipart.ts";
 import { context, fieldOf, type AppContext } from "../context.ts";
 import { queryParameter } from "../params.ts";
 
