@@ -9,7 +9,8 @@ import { cancelPending, changeEvent, trialEvent } from "../../db/queries/schedul
 import { contracts } from "../../db/schema.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "../contract-address.ts";
-import { applyDueChanges, applyDueChangesOf, commonVersions } from "../due-changes.ts";
+import { commonVersions } from "../carried-out-changes.ts";
+import { applyDueChanges, applyDueChangesOf } from "../due-changes.ts";
 import { expireHoldsOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { proposeFirst } from "../policy/proposals.ts";
