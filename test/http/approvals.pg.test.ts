@@ -189,6 +189,34 @@ describe("a change that needs a second person", () => {
     expect((await api.call("GET", at(""), { key: callers.owner.key })).status).toBe(404);
   });
 
+  test("is refused to a platform ADMIN who changes all organizations at once", async () => {
+    const { platformAdmin, all } = callers;
+    const groupId = `${user} everywhere`;
+    const body = {
+      contractedServices: { [name]: "2.0.0" },
+      subscriptionPlans: { [name]: "PRO" },
+      subscriptionAddOns: {},
+    };
+    const userContact = { userId: groupId, username: groupId };
+    const grouped = { userContact, groupId, ...body, contractedServices: { [name]: "1.0.0" } };
+    await api.call("POST", "/contracts", { key: all.key, body: grouped });
+    await setApprovals({ actions: ALL });
+    const before = await stateOf();
+    for (const [method, path] of [
+      ["DELETE", "/services"],
+      ["PUT", `/contracts?groupId=${groupId}`],
+    ] as const) {
+      const refused = await api.call(method, path, { key: platformAdmin.key, body });
+      expect([refused.status, refused.body], path).toEqual([
+        409,
+        {
+          error: `CONFLICT: Organization ${callers.organizationId} needs a second person for this change: make it for each organization alone`,
+        },
+      ]);
+    }
+    expect(await stateOf()).toBe(before);
+  });
+
   test("is checked as usual first: what is refused today is refused alike, and stores nothing", async () => {
     const wrong = [
       () => ask("PUT", at("/pricings/1.0.0?availability=archived"), callers.manager.key, {}),

@@ -7,7 +7,7 @@ import { type Addressed, recordEvent } from "../../db/queries/outbox.ts";
 import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../../db/queries/pricings.ts";
 import { givenTrials, pricingDecisions, pricings, services } from "../../db/schema.ts";
 import { audit, auditAll } from "../audit.ts";
-import { assessed, needsApproval, settleApproval } from "../policy/approval.ts";
+import { assessed, needsApproval, refuseHeldElsewhere, settleApproval } from "../policy/approval.ts";
 import { auditOf, decideChange, keepDecision } from "../policy/change-decision.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
@@ -239,6 +239,9 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
       .for("update");
     const serviceIds = doomed.map((row) => row.id);
     if (serviceIds.length === 0) return 0;
+    if (input.organizationId === undefined) {
+      await refuseHeldElsewhere(ctx, [...new Set(doomed.map((row) => row.organizationId))], "disable");
+    }
     const contractIds = (await lockSubscribers(ctx.db, { serviceIds })).map((row) => row.id);
     const before = await readFacts(ctx.db, contractIds);
     const now = ctx.resources.now();

@@ -15,7 +15,7 @@ import { expireHoldsOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
-import { needsApproval, settleApproval } from "../policy/approval.ts";
+import { needsApproval, refuseHeldElsewhere, settleApproval } from "../policy/approval.ts";
 import { auditContracts, auditNovations } from "../contract-audit.ts";
 import { inGroup, viewByUsername, viewOne } from "./contract-rows.ts";
 import { decideGroupNovations, keepGroupDecisions } from "./group-decisions.ts";
@@ -32,7 +32,8 @@ interface ImmediateNovation extends Novation {
 
 /**
  * Novates all matching contracts: validates all of them, then writes. The number of statements grows with the
- * organizations, not with the contracts. With `gate`, each organization's gate rules decide before any write.
+ * organizations, not with the contracts. With `gate`, each organization's gate rules decide before any write; `isUnnamed` for a call
+ * that names no organization.
  * @returns the contract ids, empty if none match once the locks are held, and their facts before; the versions that
  * they have now; the events of holds that expired before it; and those of overrides that ended and of cancelled changes.
  */
@@ -40,7 +41,7 @@ async function applyNovation(
   ctx: Context,
   where: SQL | undefined,
   novation: ImmediateNovation,
-  gate?: { overrideReason: string | undefined },
+  gate?: { overrideReason: string | undefined; isUnnamed: boolean },
 ): Promise<{
   contractIds: string[];
   pricingIds: string[];
@@ -55,6 +56,7 @@ async function applyNovation(
     .then((rows) => rows.map((row) => row.id));
   if (organizationIds.length === 0)
     return { contractIds: [], pricingIds: [], before: new Map(), expired: [], events: [] };
+  if (gate?.isUnnamed === true) await refuseHeldElsewhere(ctx, organizationIds, "novate");
   const services = await lockServices(ctx, organizationIds, novation);
   const rows = await lockContracts(ctx.db, where);
   const planned: { organizationId: string; contractIds: string[]; next: SubscribedService[] }[] = [];
@@ -144,6 +146,7 @@ export async function novateGroup(
     const { overrideReason } = input;
     const { contractIds, pricingIds, before, expired, events } = await applyNovation(ctx, where, input.novation, {
       overrideReason,
+      isUnnamed: input.organizationId === undefined,
     });
     if (contractIds.length === 0) {
       throw new Failure(

@@ -1,10 +1,11 @@
-import { and, eq } from "drizzle-orm";
+import { and, asc, eq, isNotNull } from "drizzle-orm";
 import {
   type ApprovalAction,
   type ApprovalSettings,
   type ApprovedOperation,
   NO_APPROVALS,
 } from "../../core/approvals.ts";
+import { isAnyOf } from "../../db/postgres/lists.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
 import { changeRequests, organizations } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
@@ -85,6 +86,28 @@ export async function readApprovals(ctx: Context, organizationId: string): Promi
 export async function needsApproval(ctx: Context, organizationId: string, action: ApprovalAction): Promise<boolean> {
   if (ctx.approval !== undefined) return true;
   return (await readApprovals(ctx, organizationId)).actions.includes(action);
+}
+
+/**
+ * Refuses a change of several organizations at once where one of them needs a second person: a request belongs to one.
+ * @throws Failure conflict.
+ */
+export async function refuseHeldElsewhere(
+  ctx: Context,
+  organizationIds: readonly string[],
+  action: ApprovalAction,
+): Promise<void> {
+  const rows = await ctx.db
+    .select({ id: organizations.id, approvals: organizations.approvals })
+    .from(organizations)
+    .where(and(isAnyOf(organizations.id, organizationIds), isNotNull(organizations.approvals)))
+    .orderBy(asc(organizations.id));
+  const held = rows.find(({ approvals }) => approvals?.actions.includes(action));
+  if (held === undefined) return;
+  throw new Failure(
+    "conflict",
+    `CONFLICT: Organization ${held.id} needs a second person for this change: make it for each organization alone`,
+  );
 }
 
 export const basisText = (basis: unknown): string => JSON.stringify(basis);

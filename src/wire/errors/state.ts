@@ -196,6 +196,12 @@ export const conflict: ErrorKind = {
       ],
     },
     {
+      remedy: "Name the organization, in the path or as `organizationId`, and make the change for one after the other.",
+      sentences: [
+        "CONFLICT: Organization {id} needs a second person for this change: make it for each organization alone",
+      ],
+    },
+    {
       remedy: "Read the new report in `report` or in the request, and approve again.",
       sentences: ["CONFLICT: The report of change request {id} has changed: approve the new one"],
     },
