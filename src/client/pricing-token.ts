@@ -25,6 +25,7 @@ export interface PricingTokenPayload {
   readonly iat?: number | undefined;
   /** Id of the end user. */
   readonly sub?: string | undefined;
+  readonly spender?: string;
   readonly pricingContext?: unknown;
   readonly subscriptionContext?: unknown;
   readonly [claim: string]: unknown;

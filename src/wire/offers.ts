@@ -146,6 +146,16 @@ export const offer = z
           .array(z.strictObject({ unit: z.string(), value: z.number(), text: z.string() }).meta({ id: "OfferedRate" }))
           .optional()
           .describe("Cost of each unit; absent for a limit without rates"),
+        budgets: z
+          .array(
+            z
+              .strictObject({ name: z.string(), value: z.union([z.number(), z.string()]), text: z.string() })
+              .meta({ id: "OfferedBudget" }),
+          )
+          .optional()
+          .describe(
+            "Budgets of the pricing that deny; a text as `value` is the limit whose value it is. Absent without any",
+          ),
       }),
     ),
     plans: z.array(

@@ -475,6 +475,23 @@ describe("budgets of a pricing", () => {
     );
   });
 
+  test("are shown by offers", async () => {
+    const { body } = await api.call<{ limits: { name: string; budgets?: object[] }[] }>(
+      "GET",
+      "/services/tasker/offer?pricingVersion=2.0.0",
+      { key },
+    );
+    const shown = body.limits.map(({ name, budgets }) => [name, budgets]);
+    expect(shown).toContainEqual([
+      "maxTasks",
+      [
+        { name: "fair", value: 20, text: "20 task per month for each spender" },
+        { name: "own", value: 5, text: "5 task per month for each */*" },
+      ],
+    ]);
+    expect(shown.filter(([, budgets]) => budgets !== undefined)).toHaveLength(1);
+  });
+
   test("are held with holds, and rest with their version", async () => {
     const userId = await subscribed("2.0.0");
     const { hold } = await ask(userId, "ada", 20, "&hold=PT1H");

@@ -14,11 +14,12 @@ import type {
   UsageLimit,
   ValueType,
 } from "../pricing/model.ts";
+import { type BudgetTerms, budgetTermsOf } from "../pricing/budget-terms.ts";
 import { creditTermsOf, type Rates } from "../pricing/credits.ts";
 import { constraintsOf } from "../pricing/subscription.ts";
 import { chooseAddOn, choosePlan, heldUnits, scenarioOf } from "./choices.ts";
 import type { Held, Scenario } from "./choices.ts";
-import { extensionText, featureText, limitText, priceText, rateText } from "./texts.ts";
+import { budgetText, extensionText, featureText, limitText, priceText, rateText } from "./texts.ts";
 import type { Shown } from "./texts.ts";
 import { named } from "./unlock.ts";
 import type { NamedConfiguration } from "./unlock.ts";
@@ -44,6 +45,13 @@ export interface OfferedLimit {
   readonly period: Period | null;
   /** Cost of each unit. Absent for a limit without rates. */
   readonly rates?: readonly OfferedRate[];
+  /** Budgets of the pricing that deny. Absent without any. */
+  readonly budgets?: readonly OfferedBudget[];
+}
+
+/** How much of a limit each spender may take. A text as value is the limit whose value it is. */
+export interface OfferedBudget extends Shown<number | string> {
+  readonly name: string;
 }
 
 /** Cost of one unit of a limit. */
@@ -119,15 +127,22 @@ function offeredFeature(key: string, feature: Feature): OfferedFeature {
   return { name, id: `${key}-${name}`, label, description: description ?? null, valueType, type, tag: tag ?? null };
 }
 
-function offeredLimit(key: string, limit: UsageLimit, rates: Rates | undefined): OfferedLimit {
+function offeredLimit(
+  key: string,
+  limit: UsageLimit,
+  { rates, budgets }: { rates: Rates | undefined; budgets: readonly BudgetTerms[] },
+): OfferedLimit {
   const { name, description, valueType, type, unit, period } = limit;
   const label = labelOf(description, name);
   const id = `${key}-${name}`;
   const offered = { name, id, label, description: description ?? null, valueType, type, unit, period: period ?? null };
-  if (rates === undefined) return offered;
+  const denying = budgets.filter(({ limitName, mode }) => limitName === name && mode === "stop");
   return {
     ...offered,
-    rates: [...rates].map(([of, value]) => ({ unit: of, value, text: rateText(value, limit, of) })),
+    ...(rates && { rates: [...rates].map(([of, value]) => ({ unit: of, value, text: rateText(value, limit, of) })) }),
+    ...(denying.length > 0 && {
+      budgets: denying.map((budget) => ({ name: budget.name, value: budget.amount, text: budgetText(budget, limit) })),
+    }),
   };
 }
 
@@ -243,6 +258,7 @@ export function offerFor(
     };
   };
   const { rates } = creditTermsOf(pricing);
+  const budgets = budgetTermsOf(pricing);
   const current =
     held === undefined ? null : { ...named(held.side.pricing, held.configuration), expired: held.expired };
   return {
@@ -255,7 +271,7 @@ export function offerFor(
     billing,
     tags,
     features: features.map((feature) => offeredFeature(key, feature)),
-    limits: limits.map((limit) => offeredLimit(key, limit, rates.get(limit.name))),
+    limits: limits.map((limit) => offeredLimit(key, limit, { rates: rates.get(limit.name), budgets })),
     plans: shown.plans.map(planOf),
     addOns: pricing.addOns.filter(isShownAddOn).map(addOnOf),
     ...(user === undefined ? {} : { current }),

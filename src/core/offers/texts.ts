@@ -1,3 +1,5 @@
+import type { BudgetTerms } from "../pricing/budget-terms.ts";
+import { type BudgetWindow, patternText } from "../pricing/budgets.ts";
 import type { FeatureValue, LimitValue, Period, PeriodUnit, UsageLimit } from "../pricing/model.ts";
 import { UNLIMITED } from "../pricing/model.ts";
 
@@ -75,6 +77,25 @@ export function limitText(value: LimitValue, { unit, type, period }: UsageLimit)
   if (value >= UNLIMITED) return "Unlimited";
   const renews = type === "RENEWABLE" && period !== undefined && !unit.includes("/");
   return withUnit(numberText(value), unit) + (renews ? periodText(period) : "");
+}
+
+/** Formats a budget: `20 task per day for each spender`, `5 credit of large. in all for research`. */
+export function budgetText(
+  { amount, unit, window, spender }: Pick<BudgetTerms, "amount" | "unit" | "window" | "spender">,
+  limit: UsageLimit,
+): string {
+  const most = typeof amount === "string" ? `As much as ${amount}` : withUnit(numberText(amount), limit.unit);
+  const path = patternText(spender);
+  const who =
+    path === "" ? "" : spender.includes(null) ? ` for each ${path === "*" ? "spender" : path}` : ` for ${path}`;
+  return `${most}${unit === null ? "" : ` of ${unit}`}${windowText(window, limit)}${who}`;
+}
+
+function windowText(window: BudgetWindow, { type, period }: UsageLimit): string {
+  if (window === "period" && type === "RENEWABLE" && period !== undefined) return periodText(period);
+  if (typeof window === "string") return " in all";
+  const unit = window.unit.toLowerCase();
+  return window.value === 1 ? ` per ${unit}` : ` per ${numberText(window.value)} ${unit}s`;
 }
 
 /** Formats what one unit of an add-on adds to a limit: `+100 task`. */
