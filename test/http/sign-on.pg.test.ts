@@ -234,6 +234,17 @@ describe("the callback", () => {
     expect(sessionOf(answer) !== undefined).toBe(isAllowed);
     if (!isAllowed) expect(failureOf(answer)).toEqual(failed("token"));
   });
+
+  // Entra dates its tokens back by five minutes.
+  test.each([
+    [360, true],
+    [600, false],
+  ])("with an ID token that is %i s old and valid for an hour: %s", async (seconds, isAllowed) => {
+    provider.forge = (payload) => ({ payload: { ...payload, iat: (payload.iat ?? 0) - seconds } });
+    const answer = await comeBack(await go());
+    expect(sessionOf(answer) !== undefined).toBe(isAllowed);
+    if (!isAllowed) expect(failureOf(answer)).toEqual(failed("token"));
+  });
 });
 
 describe("a provider in trouble", () => {

@@ -66,6 +66,8 @@ export interface SignOnProvider {
 const DEADLINE_MS = 4500;
 /** Clocks may differ by 60 s; the rest is for the way of the answer. */
 const TOLERANCE_SECONDS = 90;
+/** An ID token is issued when its code is redeemed. Entra dates it back by five minutes, and clocks may differ. */
+const MAX_AGE_SECONDS = 300 + TOLERANCE_SECONDS;
 const METADATA_MS = 300_000;
 const KEYS_COOLDOWN_MS = 5000;
 const LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout";
@@ -144,8 +146,10 @@ export function createSignOnProvider(settings: SignOnSettings, now: () => Date):
       });
       const proven = tokens.claims();
       if (proven === undefined) throw new Error("the provider sent no ID token");
-      // The library accepts an ID token from the future.
-      if (proven.iat > now().getTime() / 1000 + TOLERANCE_SECONDS) throw new Error("the ID token is from the future");
+      // The library accepts an ID token of any age that has not expired, and one from the future.
+      const age = now().getTime() / 1000 - proven.iat;
+      if (age < -TOLERANCE_SECONDS) throw new Error("the ID token is from the future");
+      if (age > MAX_AGE_SECONDS) throw new Error("the ID token was not issued for this sign-in: it is too old");
       const wanted = [settings.usernameClaim, "email", ...settings.roles.map(({ claim }) => claim.split(".")[0] ?? "")];
       const isComplete = wanted.every((name) => Object.hasOwn(proven, name));
       const more =
