@@ -1,23 +1,20 @@
 import * as fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTestApi, type TestApi } from "../support/api.ts";
-import { contract, show, upload } from "../support/contracting.ts";
-import { expectBalancesMatchLedger } from "../support/invariants.ts";
-import { meterPricing } from "../support/pricings.ts";
-import "../support/property-seed.ts";
+import { expect, test } from "vitest";
+import {
+  calls,
+  DAY,
+  LIMIT,
+  type MeteredReference,
+  type Real,
+  START,
+  useMeteredModel,
+} from "../support/metered-model.ts";
 
 /*
- * Calls in random order are compared with a reference that knows no database. They take, settle, extend and release holds or
- * let them expire, beside consumption and resets. The limit is 10 a day, so that limits, ends and boundaries meet.
+ * Calls in random order take, settle, extend and release holds or let them expire, beside consumption and resets.
  */
 
 const HOUR = 3_600_000;
-const DAY = 24 * HOUR;
-const START = Date.UTC(2025, 5, 15, 10);
-const LIMIT = 10;
-const PRICING = meterPricing(
-  `{ valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: RENEWABLE, period: { value: 1, unit: DAY } }`,
-);
 
 interface Hold {
   amount: number;
@@ -28,7 +25,7 @@ interface Hold {
 }
 
 /** The reference: usage is what is consumed and what open holds hold. */
-class Reference {
+class Reference implements MeteredReference {
   now = START;
   consumed = 0;
   resetAt = START + DAY;
@@ -54,6 +51,10 @@ class Reference {
       if (hold.counts) this.consumed += hold.amount;
     }
     this.renew(this.now);
+  }
+  reset(): void {
+    this.consumed = 0;
+    this.resetAt += DAY;
   }
   take(amount: number, duration: number, counts: boolean): boolean {
     if (this.usage >= LIMIT || (amount > 0 && this.usage + amount > LIMIT)) return false;
@@ -85,50 +86,25 @@ class Reference {
   }
 }
 
-/** The system under test: one contract, with the ids of the holds in the order of the reference. */
-interface Real {
-  userId: string;
-  ids: string[];
-}
-type Command = fc.AsyncCommand<Reference, Real>;
-
-let api: TestApi;
-let key: string;
-let runs = 0;
-
-const calls = (amount: number) => ({ "meter-calls": amount });
 interface Answer {
   eval: boolean;
   used: Record<string, number>;
   hold: { id: string; state: string } | null;
 }
-const call = (method: "POST" | "PUT" | "DELETE", path: string, body?: object) =>
-  api.call<Answer>(method, path, { key, body });
 
-/** Compares all that can be read, without letting a read write an expiry first. */
-async function compare(reference: Reference, { userId, ids }: Real): Promise<void> {
-  const listed = await api.call<{ data: { id: string; state: string }[] }>(
+type Command = ReturnType<typeof command>;
+
+const { call: callFor, command, expectAgreement, passing, resetting } = useMeteredModel<Reference>(compareStates);
+const call = (method: "POST" | "DELETE", path: string, body?: object) => callFor<Answer>(method, path, body);
+
+/** Without letting a read write an expiry first. */
+async function compareStates(reference: Reference, { userId, ids }: Real): Promise<void> {
+  const listed = await callFor<{ data: { id: string; state: string }[] }>(
     "GET",
     `/contracts/${userId}/holds?state=all&limit=100`,
-    { key },
   );
   const states = new Map(listed.body.data.map(({ id, state }) => [id, state]));
   expect(ids.map((id) => states.get(id))).toEqual(reference.holds.map(({ state }) => state));
-  const evaluated = await call("POST", `/features/${userId}/meter-call`);
-  expect(evaluated.body).toMatchObject({ eval: reference.usage < LIMIT, used: calls(reference.usage) });
-  const level = (await show(api, key, userId)).usageLevels["meter"]?.["calls"];
-  expect({ held: 0, ...level }).toMatchObject({ consumed: reference.consumed, held: reference.held });
-}
-
-function command(name: string, run: (reference: Reference, real: Real) => Promise<void>): Command {
-  return {
-    check: () => true,
-    toString: () => name,
-    run: async (reference, real) => {
-      await run(reference, real);
-      await compare(reference, real);
-    },
-  };
 }
 
 /** A command about one of the holds so far. */
@@ -190,42 +166,10 @@ const commands: fc.Arbitrary<Command>[] = [
       expect(body.eval).toBe(reference.consume(amount, strict));
     }),
   ),
-  fc.constantFrom(1, 999, 1000, HOUR, DAY - 1, DAY, 2 * DAY).map((milliseconds) =>
-    command(`pass ${milliseconds} ms`, async (reference) => {
-      reference.pass(milliseconds);
-      api.setNow(new Date(reference.now));
-    }),
-  ),
-  fc.constant(
-    command("reset", async (reference, { userId }) => {
-      expect((await call("PUT", `/contracts/${userId}/usageLevels?reset=true`, {})).status).toBe(200);
-      reference.consumed = 0;
-      reference.resetAt += DAY;
-    }),
-  ),
+  passing([1, 999, 1000, HOUR, DAY - 1, DAY, 2 * DAY]),
+  resetting,
 ];
 
-beforeAll(async () => {
-  api = await createTestApi();
-  key = api.callers.all.key;
-  await upload(api, key, PRICING);
-});
-afterAll(() => api.close());
-
 test("holds agree with the reference in every order of calls and ends", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.commands(commands, { maxCommands: 40, size: "max" }), async (sequence) => {
-      const userId = `user-${(runs += 1)}`;
-      api.setNow(new Date(START));
-      await contract(api, key, userId, {
-        contractedServices: { meter: "1.0.0" },
-        subscriptionPlans: { meter: "ALL" },
-        billingPeriod: { autoRenew: true, renewalDays: 30 },
-      });
-      const setup = () => ({ model: new Reference(), real: { userId, ids: [] } as Real });
-      await fc.asyncModelRun(setup, sequence);
-      await expectBalancesMatchLedger(api.database);
-    }),
-    { numRuns: 80 },
-  );
+  await expectAgreement({ reference: () => new Reference(), commands, maxCommands: 40, renewalDays: 30 });
 }, 600_000);

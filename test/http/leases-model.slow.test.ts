@@ -1,27 +1,14 @@
 import * as fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { createTestApi, type TestApi } from "../support/api.ts";
-import { contract, show, upload } from "../support/contracting.ts";
-import { expectBalancesMatchLedger } from "../support/invariants.ts";
-import { meterPricing } from "../support/pricings.ts";
-import "../support/property-seed.ts";
+import { expect, test } from "vitest";
+import { calls, DAY, LIMIT, type MeteredReference, START, useMeteredModel } from "../support/metered-model.ts";
 
 /*
- * Calls in random order are compared with a reference that knows no database. They open, report and end leases in time, late
- * and again, beside holds, strict consumption, reverts and resets. The limit is 10 a day, so that limits, ends and boundaries
- * meet.
+ * Calls in random order open, report and end leases in time, late and again, beside holds, strict consumption, reverts and
+ * resets.
  */
 
 const SECOND = 1000;
-const DAY = 86_400_000;
-const START = Date.UTC(2025, 5, 15, 10);
-const LIMIT = 10;
 const REVERTIBLE = 120 * SECOND;
-const PRICING = meterPricing(
-  `{ valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: RENEWABLE, period: { value: 1, unit: DAY } }`,
-);
-
-const calls = (amount: number) => ({ "meter-calls": amount });
 const iso = (moment: number) => new Date(moment).toISOString();
 
 interface Report {
@@ -51,7 +38,7 @@ interface Movement {
 type Expected = [status: number, answer?: object];
 
 /** The reference: usage is what is consumed, and what open holds and leases hold. */
-class Reference {
+class Reference implements MeteredReference {
   now = START;
   consumed = 0;
   resetAt = START + DAY;
@@ -195,43 +182,24 @@ class Reference {
   }
 }
 
-/** The system under test: one contract, with the ids of its leases in the order of the reference. */
-interface Real {
-  userId: string;
-  ids: string[];
-}
-type Command = fc.AsyncCommand<Reference, Real>;
-
-let api: TestApi;
-let key: string;
-let runs = 0;
-
 interface Answer {
   eval: boolean;
   used: Record<string, number>;
   lease: { id: string } | null;
 }
-const call = (method: "POST" | "PUT" | "DELETE", path: string, body?: object) =>
-  api.call<Answer>(method, path, { key, body });
 
-async function compare(reference: Reference, { userId }: Real): Promise<void> {
+type Command = ReturnType<typeof command>;
+
+const {
+  call: callFor,
+  command,
+  expectAgreement,
+  passing,
+  resetting,
+} = useMeteredModel<Reference>(async (reference) => {
   expect(reference.usage).toBeLessThanOrEqual(LIMIT);
-  const evaluated = await call("POST", `/features/${userId}/meter-call`);
-  expect(evaluated.body).toMatchObject({ eval: reference.usage < LIMIT, used: calls(reference.usage) });
-  const level = (await show(api, key, userId)).usageLevels["meter"]?.["calls"];
-  expect({ held: 0, ...level }).toMatchObject({ consumed: reference.consumed, held: reference.held });
-}
-
-function command(name: string, run: (reference: Reference, real: Real) => Promise<void>): Command {
-  return {
-    check: () => true,
-    toString: () => name,
-    run: async (reference, real) => {
-      await run(reference, real);
-      await compare(reference, real);
-    },
-  };
-}
+});
+const call = (method: "POST" | "DELETE", path: string, body?: object) => callFor<Answer>(method, path, body);
 
 /** A command about one of the leases so far. */
 function about(
@@ -287,13 +255,6 @@ const reporting = fc
       await send(lease, id, reference, report);
     }),
   );
-const passing = (milliseconds: readonly number[]) =>
-  fc.constantFrom(...milliseconds).map((milliseconds) =>
-    command(`pass ${milliseconds} ms`, async (reference) => {
-      reference.pass(milliseconds);
-      api.setNow(new Date(reference.now));
-    }),
-  );
 
 const commands: fc.Arbitrary<Command>[] = [
   opening,
@@ -334,35 +295,9 @@ const commands: fc.Arbitrary<Command>[] = [
   ),
   passing([1, 999, SECOND, 29 * SECOND, 60 * SECOND]),
   passing([600 * SECOND, DAY - 1, DAY - 60 * SECOND, DAY, DAY + 1]),
-  fc.constant(
-    command("reset", async (reference, { userId }) => {
-      expect((await call("PUT", `/contracts/${userId}/usageLevels?reset=true`, {})).status).toBe(200);
-      reference.reset();
-    }),
-  ),
+  resetting,
 ];
 
-beforeAll(async () => {
-  api = await createTestApi();
-  key = api.callers.all.key;
-  await upload(api, key, PRICING);
-});
-afterAll(() => api.close());
-
 test("leases agree with the reference in every order of calls and ends", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.commands(commands, { maxCommands: 60, size: "max" }), async (sequence) => {
-      const userId = `user-${(runs += 1)}`;
-      api.setNow(new Date(START));
-      await contract(api, key, userId, {
-        contractedServices: { meter: "1.0.0" },
-        subscriptionPlans: { meter: "ALL" },
-        billingPeriod: { autoRenew: true, renewalDays: 365 },
-      });
-      const setup = () => ({ model: new Reference(), real: { userId, ids: [] } as Real });
-      await fc.asyncModelRun(setup, sequence);
-      await expectBalancesMatchLedger(api.database);
-    }),
-    { numRuns: 80 },
-  );
+  await expectAgreement({ reference: () => new Reference(), commands, maxCommands: 60, renewalDays: 365 });
 }, 600_000);
