@@ -4,6 +4,7 @@ import { cpus, totalmem } from "node:os";
 import * as changes from "./changes.ts";
 import * as compaction from "./compaction.ts";
 import * as consoleInBrowser from "./console.ts";
+import * as credits from "./credits.ts";
 import * as evaluation from "./evaluation.ts";
 import * as eventWriters from "./event-writers.ts";
 import * as events from "./events.ts";
@@ -45,6 +46,7 @@ const NAMED = {
   changes,
   compaction,
   console: consoleInBrowser,
+  credits,
   "event-writers": eventWriters,
   files,
   growth,
