@@ -86,31 +86,43 @@ export class Meter {
   }
 
   /**
-   * Takes a hold for the prompt and as many output tokens as are left, in one call.
+   * Takes a hold for the prompt and as many output tokens as are left, in one call unless hardly anything is left.
    * @throws LimitReachedError if not even one is left.
    */
   static async open(client: MeterClient, options: MeterOptions, prompt: string, asked: number): Promise<Meter> {
     const input = Math.ceil(options.countInput?.(prompt) ?? prompt.length / 3);
     const meter = new Meter(client, options, input);
+    if (await meter.take(asked, true)) {
+      meter.isLowered = meter.allowed < asked;
+      if (meter.allowed < 1) {
+        await client.usage.release(meter.holdId ?? "");
+        // Either it covers one token after all, because rates are only estimated here, or the refusal names the budget.
+        await meter.take(1, false);
+      }
+      meter.timer = setInterval(() => void meter.report().catch(() => {}), options.reportEveryMs ?? 2_000);
+    }
+    return meter;
+  }
+
+  /**
+   * Takes a hold for the prompt and an answer. Returns false where nothing is held, because nothing is counted.
+   * @throws LimitReachedError
+   */
+  private async take(output: number, partial: boolean): Promise<boolean> {
+    const { client, options, input } = this;
     const answer = await client.usage.hold(options.userId, options.featureId, {
-      consumption: costOf(options, { input, output: asked }),
+      consumption: costOf(options, { input, output }),
       duration: options.duration ?? "PT1M",
-      partial: true,
+      partial,
       spender: options.spender,
     });
-    meter.rest = answer;
+    this.rest = answer;
     if (answer.error !== null) throw new Error(answer.error.message);
     if (!answer.eval) throw new LimitReachedError(await explainLimit(client, options, answer, input + 1));
-    if (answer.hold === null) return meter;
-    meter.holdId = answer.hold.id;
-    meter.allowed = meter.outputIn(answer, asked);
-    meter.isLowered = meter.allowed < asked;
-    if (meter.allowed < 1) {
-      await meter.settle(undefined, true);
-      throw new LimitReachedError(await explainLimit(client, options, answer, input + 1));
-    }
-    meter.timer = setInterval(() => void meter.report().catch(() => {}), options.reportEveryMs ?? 2_000);
-    return meter;
+    if (answer.hold === null) return false;
+    this.holdId = answer.hold.id;
+    this.allowed = this.outputIn(answer, output);
+    return true;
   }
 
   /**

@@ -268,7 +268,7 @@ describe("where little is left", () => {
     });
     const { model } = modelOf([...textParts(words), finish()], { userId, spender: "ada/chat-1", countInput: () => 5 });
     await expect(model.doStream({ prompt: [] })).rejects.toMatchObject({
-      limit: { reason: expect.stringMatching(/REACHED$/) },
+      limit: { reason: "BUDGET_REACHED", budget: { name: "chat", spender: "ada/chat-1", amount: 5, remaining: 5 } },
     });
     expect(await openHolds(userId)).toBe(0);
   });

@@ -172,3 +172,76 @@ test("a checkout buys what unlocks a feature or what a price page shows, and Str
   expect(await contract.json()).toMatchObject({ subscriptionPlans: { tasker: "BUSINESS" } });
   stripe.close();
 }, 200_000);
+
+/** Stands in for the gateway's model: offline, with the usage that a provider reports. */
+const OFFLINE_MODEL = `
+import { simulateReadableStream } from "ai";
+import { MockLanguageModelV3 } from "ai/test";
+const usage = {
+  inputTokens: { total: 100, noCache: 100, cacheRead: 0, cacheWrite: 0 },
+  outputTokens: { total: 100, text: 100, reasoning: 0 },
+};
+export const model = new MockLanguageModelV3({
+  doStream: async () => ({
+    stream: simulateReadableStream({
+      chunks: [
+        { type: "text-start", id: "1" },
+        ...["We ship ", "on Friday."].map((delta) => ({ type: "text-delta", id: "1", delta })),
+        { type: "text-end", id: "1" },
+        { type: "finish", finishReason: { unified: "stop", raw: "stop" }, usage },
+      ],
+    }),
+  }),
+});`;
+
+test("a chat spends credits by the rates of the model, within a budget of each conversation", async () => {
+  const folder = await install("ai-chat");
+  writeFileSync(join(folder, "model.mjs"), OFFLINE_MODEL);
+  const api = `${server.url}/api/v1`;
+  const form = new FormData();
+  form.append("pricing", new Blob([readFileSync(join(SAMPLES, "scribe.yml"))]), "scribe.yml");
+  const headers = { "x-api-key": server.key };
+  expect((await fetch(`${api}/services`, { method: "POST", headers, body: form })).status).toBe(201);
+  const port = await freePort();
+  await start(folder, ["node", "server.mjs"], { PORT: port }).says(/listening/);
+  const post = (path: string, body: object) =>
+    fetch(`http://127.0.0.1:${port}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-user": "acme" },
+      body: JSON.stringify(body),
+    });
+  const chat = (conversation: string) => post(`/api/chat/${conversation}`, { prompt: "When?", person: "grace" });
+  const consumed = async () => {
+    const contract = (await (await fetch(`${api}/contracts/acme`, { headers })).json()) as {
+      usageLevels: { scribe: { credits: { consumed: number } } };
+    };
+    return contract.usageLevels.scribe.credits.consumed;
+  };
+  expect((await post("/api/customers", { userId: "acme" })).status).toBe(201);
+
+  const first = await chat("chat-1");
+  expect([first.status, await first.text()]).toEqual([200, "We ship on Friday."]);
+  expect(await consumed()).toBe(1.2);
+  let answer = first;
+  for (let more = 0; more < 9 && answer.status === 200; more += 1) {
+    answer = await chat("chat-1");
+    if (answer.status === 200) await answer.text();
+  }
+  expect([answer.status, await answer.json()]).toEqual([
+    402,
+    {
+      error: "This conversation has spent its credits. Begin another one.",
+      budget: expect.objectContaining({ name: "conversation", spender: "grace/chat-1", amount: 5 }),
+    },
+  ]);
+  const spent = await consumed();
+  expect(spent).toBeGreaterThan(4);
+  expect(spent).toBeLessThanOrEqual(5);
+
+  expect((await chat("chat-2")).status).toBe(200);
+  const rest = { method: "POST", headers: { ...headers, "content-type": "application/json" } };
+  const use = JSON.stringify({ "scribe-credits": { "small.input": 5_000_000 } });
+  expect((await fetch(`${api}/features/acme/scribe-write`, { ...rest, body: use })).status).toBe(200);
+  const denied = await chat("chat-3");
+  expect([denied.status, await denied.json()]).toMatchObject([402, { error: "Your credits of this month are spent." }]);
+}, 200_000);
