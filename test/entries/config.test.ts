@@ -108,6 +108,12 @@ it("refuses to trust whoever answers in place of the database, and limits that a
   ]);
 });
 
+it("sessions end after any time that is one", () => {
+  const { SESSION_IDLE, SESSION_LIFETIME } = readConfig({ SESSION_IDLE: "2s", SESSION_LIFETIME: "1m" });
+  expect([SESSION_IDLE, SESSION_LIFETIME]).toEqual([2, 60]);
+  expect(problemsOf(() => readConfig({ SESSION_IDLE: "0s" }))[0]).toContain("SESSION_IDLE");
+});
+
 it("refuses times for slow clients that are none, and headers that may take longer than their request", () => {
   const names = ["HEADERS_TIMEOUT", "REQUEST_TIMEOUT", "IDLE_TIMEOUT", "SOCKET_STALL_TIMEOUT", "STREAM_STALL_TIMEOUT"];
   const problems = problemsOf(() =>

@@ -208,6 +208,23 @@ describe("the end of a session", () => {
     api.setNow(START);
   });
 
+  test("idle after a few seconds where the operator says so, counted from the last use", async () => {
+    const { settings } = api.resources;
+    const { call } = await signInByCookie(api, "owner");
+    settings.sessionIdleSeconds = 10;
+    try {
+      for (const seconds of [4, 11, 20]) {
+        api.setNow(later(seconds));
+        expect((await call("GET", "/users/me")).status, String(seconds)).toBe(200);
+      }
+      api.setNow(later(30));
+      expect((await call("GET", "/users/me")).body).toEqual(ENDED);
+    } finally {
+      settings.sessionIdleSeconds = 3600;
+      api.setNow(START);
+    }
+  });
+
   test("old, however often it is used", async () => {
     const { call } = await signInByCookie(api, "owner");
     for (let minutes = 0; minutes < 1440; minutes += 50) {

@@ -72,8 +72,8 @@ const schema = z.object({
   /** Signature of pricing tokens whose request names none. */
   TOKEN_SIGNATURE: oneOf("TOKEN_SIGNATURE", TOKEN_SIGNATURES).transform((signature) => signature ?? "HS256"),
   /** Time without use after which a session ends, and time after which it ends in any case. */
-  SESSION_IDLE: duration("SESSION_IDLE", "12h", 300, 400 * 86_400),
-  SESSION_LIFETIME: duration("SESSION_LIFETIME", "30d", 300, 400 * 86_400),
+  SESSION_IDLE: duration("SESSION_IDLE", "12h", 1, 400 * 86_400),
+  SESSION_LIFETIME: duration("SESSION_LIFETIME", "30d", 1, 400 * 86_400),
   /** Provider of single sign-on: address, client and its secret. Default: none. */
   OIDC_ISSUER: z
     .string()
