@@ -512,6 +512,7 @@ describe("back-channel logout", () => {
     ["a nonce", { nonce: "n", sub: "ada" }],
     ["no jti", { jti: undefined, sub: "ada" }],
     ["nobody", {}],
+    ["a subject that is no text", { sub: 5 }],
     ["its time over", { exp: 1, sub: "ada" }],
     ["an old date", { iat: Math.floor(Date.now() / 1000) - 3600, sub: "ada" }],
   ])("a token of %s is 400", async (_, claims) => {

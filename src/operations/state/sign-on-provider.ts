@@ -191,6 +191,7 @@ export function createSignOnProvider(settings: SignOnSettings, now: () => Date):
         throw new Error("the token is not about a logout");
       }
       const session = typeof sid === "string" ? sid : undefined;
+      if (sub !== undefined && typeof sub !== "string") throw new Error("sub is no text");
       if (sub === undefined && session === undefined) throw new Error("the token names neither sub nor sid");
       return { issuer: expected, id: jti, subject: sub, session };
     },
