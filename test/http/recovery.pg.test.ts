@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { CallLimits } from "../../src/operations/state/call-limits.ts";
 import { createTestApi, type Callers, type TestApi } from "../support/api.ts";
 import { signInByCookie } from "../support/browser-session.ts";
 
@@ -104,6 +105,23 @@ it("a password obeys the rules of sign-up, and a refused one leaves the link", a
 it("guesses are throttled: the eleventh unknown link of an address is 429", async () => {
   for (let i = 0; i < 10; i += 1) expect((await recover(String(i).repeat(64))).status).toBe(404);
   expect((await recover("f".repeat(64))).status).toBe(429);
+});
+
+it("guesses of several processes are counted together", async () => {
+  const before = api.resources.callLimits;
+  const unknown = "0".repeat(64);
+  try {
+    for (let guess = 1; guess <= 10; guess += 1) {
+      // Each process counts in its own memory, too.
+      api.resources.callLimits = new CallLimits();
+      expect((await recover(unknown)).status).toBe(404);
+    }
+    api.resources.callLimits = new CallLimits();
+    const refused = await recover(unknown);
+    expect([refused.status, Number(refused.headers.get("retry-after"))]).toEqual([429, 60]);
+  } finally {
+    api.resources.callLimits = before;
+  }
 });
 
 it("tokens are stored hashed, and no mail's row contains one", async () => {

@@ -126,7 +126,7 @@ export const GUARDS: readonly Guard[] = [
     "guessed links are throttled",
     "if (result === undefined) for",
     "if (result !== undefined) for",
-    { file: "http/recovery.pg.test.ts", title: "guesses are throttled" },
+    { file: "http/recovery.pg.test.ts", title: "guesses of several processes" },
   ),
   guard(
     "operations/accounts/sign-on.ts",
