@@ -36,6 +36,8 @@ export type Unlock = Changes &
       service: string | null;
       reason: "UNKNOWN_FEATURE" | "NO_EXPRESSION" | "ALREADY_ON" | "BUDGET" | "NOT_OFFERED" | "UNDECIDED" | null;
       price: Price | null;
+      /** The smallest blocks that would turn it on, by limit id. */
+      missing?: Readonly<Record<string, number>>;
       alternatives: readonly Purchase[];
     } & Record<"current" | "target", Configuration | null> &
       Record<"contact" | "complete", boolean>

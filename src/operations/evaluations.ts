@@ -95,6 +95,10 @@ function extrasAt(blocks: readonly SnapshotBlock[], at: Date): Extras {
   return found;
 }
 
+/** Returns what the blocks of a contract add to its limits at that moment. */
+export const addedByBlocks = ({ blocks }: Pick<ContractSnapshot, "blocks">, at: Date): Extras["added"] =>
+  blocks.length === 0 ? [] : extrasAt(blocks, at).added;
+
 /** Returns the blocks of one level. */
 export const blocksOf = <B extends SnapshotBlock>(
   blocks: readonly B[],

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
-import { BLOCK_ORIGINS, BLOCK_STATES } from "../core/pricing/blocks.ts";
+import { BLOCK_ORIGINS, BLOCK_STATES, MAX_BLOCK_AMOUNT } from "../core/pricing/blocks.ts";
 import { objectError } from "./change-bodies.ts";
 import { actor, EXAMPLE, id, moment, reasonText } from "./common.ts";
 import type { Operation } from "./operation.ts";
@@ -29,7 +29,7 @@ export const newBlock = z
     {
       service: name("service").describe("Name of the contracted service, in any case"),
       limit: name("limit").describe("Name of the usage limit"),
-      amount: z.number(AMOUNT).gt(0, AMOUNT).max(100_000_000, AMOUNT),
+      amount: z.number(AMOUNT).gt(0, AMOUNT).max(MAX_BLOCK_AMOUNT, AMOUNT),
       from: date("from").describe("Start, ISO 8601. Default, and for a past one: now"),
       expiresAt: date("expiresAt").describe("End, ISO 8601. Default: never"),
       reason: reasonText(),

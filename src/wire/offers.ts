@@ -100,6 +100,12 @@ export const unlock = z
     contact,
     price: price.nullable(),
     ...changes,
+    missing: z
+      .record(z.string(), z.number())
+      .optional()
+      .describe(
+        "The smallest blocks that would turn it on, by limit id; absent where blocks do not, and for organizations that give none",
+      ),
     billing,
     alternatives: z.array(purchase).describe("The best purchases of other plans, at most three"),
     complete: z.boolean().describe("False when the search was cut off; `target` is then the best found so far"),

@@ -463,6 +463,34 @@ describe("the rules", () => {
     expect(impact.body.blocks).toEqual({ contracts: 1, amount: 100 });
   });
 
+  test("an unlock counts them, and names the smallest blocks that would do", async () => {
+    interface Unlock {
+      target: { addOns: Record<string, number> } | null;
+      reason: string | null;
+      missing?: Record<string, number>;
+    }
+    const unlock = async (userId: string, body: object = {}, query = "") =>
+      (await api.call<Unlock>("POST", `/features/${userId}/tasker-board/unlock${query}`, { key, body })).body;
+    const userId = await subscribed();
+    await give(userId, 100);
+    await use(userId, 250);
+    const more = await unlock(userId, { amounts: { [TASKS]: 60.5 } });
+    // Plan 200, one add-on of 100, and the block of 100.
+    expect(more).toMatchObject({ target: { addOns: { extraTasks: 1 } }, reason: null, missing: { [TASKS]: 10.5 } });
+    await give(userId, 10.5);
+    expect(await ask(userId, "?strict=true&dryRun=true", { [TASKS]: 60.5 })).toMatchObject({ eval: true });
+    await use(userId, 60.5);
+    // A read demands that less than the limit is used; the server's expression does not.
+    expect((await unlock(userId)).missing).toEqual({ [TASKS]: 1 });
+    expect(await unlock(userId, {}, "?server=true")).toMatchObject({ reason: "ALREADY_ON" });
+    await give(userId, 1);
+    const on = await unlock(userId);
+    expect(on.reason).toBe("ALREADY_ON");
+    expect(on).not.toHaveProperty("missing");
+    const path = `/features/${userId}/tasker-export/unlock`;
+    expect((await api.call<Unlock>("POST", path, { key })).body).not.toHaveProperty("missing");
+  });
+
   test("alerts go by the limit with blocks", async () => {
     const userId = await subscribed();
     await give(userId, 200);

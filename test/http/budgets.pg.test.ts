@@ -532,6 +532,11 @@ describe("an answer for a spender", () => {
       api.call("POST", `/features/${userId}/tasker-board/unlock?spender=${spender}`, { key, body: {} });
     expect((await unlock("ada")).body).toMatchObject({ target: null, reason: "BUDGET" });
     expect((await unlock("grace")).body).toMatchObject({ target: null, reason: "ALREADY_ON" });
+    await api.call("POST", `/features/${userId}/tasker-board`, { key, body: { [TASKS]: 290 } });
+    const denied = await unlock("ada");
+    expect(denied.body).toMatchObject({ target: null, reason: "BUDGET" });
+    expect(denied.body).not.toHaveProperty("missing");
+    expect((await unlock("grace")).body).toMatchObject({ target: { plan: "PRO" }, reason: null });
   });
 
   test("of OFREP takes it from the context", async () => {

@@ -9,6 +9,9 @@ import type { Grant } from "./subscription.ts";
  * it. Source: contract credits §2.
  */
 
+/** Largest amount of a block. */
+export const MAX_BLOCK_AMOUNT = 100_000_000;
+
 /** `rollover`: carried over by a reset. `billing`: bought. */
 export const BLOCK_ORIGINS = ["given", "rollover", "billing"] as const;
 export type BlockOrigin = (typeof BLOCK_ORIGINS)[number];

@@ -11,19 +11,24 @@ import {
   type Purchase,
   unlockSteps,
 } from "../../core/offers/unlock.ts";
+import { total } from "../../core/exact.ts";
+import { withBlocks } from "../../core/pricing/blocks.ts";
 import type { Spender } from "../../core/pricing/budgets.ts";
 import { involvedLimits, prepareEvaluation } from "../../core/pricing/evaluate.ts";
 import { idOf } from "../../core/pricing/evaluation.ts";
 import { holdsAt } from "../../core/pricing/overrides.ts";
 import type { Grant } from "../../core/pricing/subscription.ts";
 import { readPrices } from "../../db/queries/billing.ts";
+import { listBlockRows } from "../../db/queries/blocks.ts";
 import type { SnapshotOverride } from "../../db/queries/contract-snapshots.ts";
 import type { SnapshotService } from "../../db/schema.ts";
 import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
+import { addedByBlocks } from "../evaluations.ts";
 import { budgetParts, firstDenying } from "./budget-parts.ts";
 import { decideByLimits, involvedLevels } from "./decision.ts";
+import { missingBlocks } from "./missing-blocks.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
 import { refuseStranger, withSpenders } from "./spenders.ts";
@@ -46,6 +51,8 @@ export interface Unlock extends Pick<Purchase, "contact" | "gains" | "losses" | 
   /** Null with a target. */
   readonly reason: NoUnlock | null;
   readonly price: Purchase["price"] | null;
+  /** The smallest blocks that would turn the feature on, by limit id. Undefined if blocks alone do not, or the organization gives none. */
+  readonly missing?: Readonly<Record<string, number>>;
   /** Prices that a checkout of `target` has to buy, where all of it has price ids. */
   readonly billing?: BilledPrices;
   readonly alternatives: readonly (Purchase & { readonly billing?: BilledPrices })[];
@@ -83,13 +90,23 @@ export async function unlockFeature(ctx: Context, asked: Asked): Promise<Unlock>
   requireKnownAmounts(asked.amounts, after.serviceName, limits);
   const answer = { service: contracted.key, current: named(before.pricing, current) };
   if (expression?.mentionsContext !== true) return { ...nothingFound(asked, "NO_EXPRESSION"), ...answer };
-  // Nothing that can be bought adds to a budget.
-  if (isOn(prepared, asked)) {
-    return { ...nothingFound(asked, isDeniedByBudget(prepared, asked) ? "BUDGET" : "ALREADY_ON"), ...answer };
-  }
+  const on = isOn(prepared, asked);
+  if (isDeniedByBudget(prepared, asked, on)) return { ...nothingFound(asked, "BUDGET"), ...answer };
+  if (on) return { ...nothingFound(asked, "ALREADY_ON"), ...answer };
   const goal = goalOf(prepared, asked, found);
   const searched = await inBudget(SEARCH_MS, (isOver) => unlockSteps({ before, after, current }, goal, isOver));
-  return withPrices(ctx, contracted.key, answerOf(asked, answer, searched));
+  const missing = (await givesBlocks(ctx, prepared))
+    ? missingBlocks(prepared, asked, (evaluation) => isOn({ ...prepared, evaluation }, asked))
+    : undefined;
+  const unlock = await withPrices(ctx, contracted.key, answerOf(asked, answer, searched));
+  return missing === undefined ? unlock : { ...unlock, missing };
+}
+
+/** Returns true if the organization uses blocks. The answers of others do not mention them. */
+async function givesBlocks(ctx: Context, { contract }: Prepared): Promise<boolean> {
+  if (contract.blocks.length > 0) return true;
+  const organizationId = evaluatedOrganization(ctx);
+  return (await listBlockRows(ctx.db, { organizationId }, { before: undefined, limit: 1 })).length > 0;
 }
 
 /** Adds what a checkout of the target, and of each alternative, has to buy. */
@@ -208,17 +225,28 @@ function isOn(
   return decideByLimits({ evaluation, usage }, request).result.eval;
 }
 
-function isDeniedByBudget(prepared: Prepared, { featureId, mode, amounts: expected = {}, spender }: Asked): boolean {
+/**
+ * Returns true if a budget denies and nothing that can be bought helps. A purchase may raise the limit whose value a budget
+ * takes, unless the limits alone allow the call.
+ */
+function isDeniedByBudget(
+  prepared: Prepared,
+  { featureId, mode, amounts: expected = {}, spender }: Asked,
+  on: boolean,
+): boolean {
   const involved = involvedLevels(prepared, { featureId, mode });
-  return firstDenying(budgetParts(prepared, involved, { spender, expected })) !== undefined;
+  const parts = budgetParts(prepared, involved, { spender, expected });
+  return firstDenying(on ? parts : parts.filter(({ fit }) => typeof fit.budget.amount === "number")) !== undefined;
 }
 
 /** Describes what a configuration must fulfil: the contract, novated to it, could use the feature. */
 function goalOf(
-  { contract, evaluation, usage }: Prepared,
+  { contract, evaluation, usage, at }: Prepared,
   asked: Asked,
   { contracted, name, after }: FoundFeature,
 ): Goal {
+  // A novation keeps blocks: they count on top of what the configuration grants.
+  const added = addedByBlocks(contract, at).filter(({ serviceId }) => serviceId === contracted.serviceId);
   const levels = contract.levels.filter(({ serviceId }) => serviceId === contracted.serviceId);
   // A novation keeps open holds with the levels that they hold, so usage counts, not the balance alone. A hold that spans a
   // limit which the target does not track would be released as a whole: the rest of it still counts here, because a
@@ -235,12 +263,14 @@ function goalOf(
     mode: asked.mode.server ? "server" : "client",
     demanded: (limit) => {
       const id = idOf(after.serviceName, limit);
-      const used = novated.get(id) ?? 0;
-      return [used, used + (asked.amounts?.[id] ?? 0)];
+      const extra = added.find(({ limitName }) => limitName === limit)?.amount ?? 0;
+      const used = total([novated.get(id) ?? 0, -extra]);
+      return [used, total([used, asked.amounts?.[id] ?? 0])];
     },
     unlocks: (grant: Grant) => {
+      const extended = withBlocks(after.pricing, grant, added);
       const services = evaluation.services.map((service) =>
-        service.serviceName === contracted.key ? { ...service, pricing: after.pricing, grant } : service,
+        service.serviceName === contracted.key ? { ...service, pricing: after.pricing, grant: extended } : service,
       );
       return isOn({ evaluation: prepareEvaluation(services), usage: novated }, asked);
     },
