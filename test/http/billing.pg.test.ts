@@ -251,6 +251,23 @@ test("a message with a text that cannot be stored fails alone", async () => {
   ]);
 });
 
+test("a message to a connection that is deleted meanwhile finds none", async () => {
+  const { client } = api.database.connection;
+  let sent: ReturnType<TestConnection["send"]> | undefined;
+  await client.begin(async (tx) => {
+    await tx`delete from billing_connections where id = ${stripe.id}`;
+    sent = stripe.send(eventOf("customer.subscription.created", subscriptionOf(), START));
+    await expect
+      .poll(
+        () => client`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      .toHaveLength(1);
+  });
+  const answer = await sent;
+  expect([answer?.status, answer?.body]).toEqual([404, { error: `Billing connection ${stripe.id} not found` }]);
+  expect(await show()).toBeUndefined();
+});
+
 test("a subscription creates, moves and ends a contract", async () => {
   const at = (hours: number) => new Date(START.getTime() + hours * 3_600_000);
   api.setNow(at(1));

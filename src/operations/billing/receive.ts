@@ -47,8 +47,16 @@ export async function receiveMessage(
   const message = typeof read === "string" ? read : storableMessage(read);
   // Without an id it cannot be stored; a provider that repeats it would not change it.
   if (typeof message === "string") return { outcome: "failed", reason: message };
-  return retryCreation(() => store(ctx, connection, message));
+  try {
+    return await retryCreation(() => store(ctx, connection, message));
+  } catch (error) {
+    if (TABLES.some((table) => violates(error, `billing_${table}_connection_fk`))) throw notFound(connectionId);
+    throw error;
+  }
 }
+
+/** Tables of a connection: it was deleted meanwhile if a row of theirs finds none. */
+const TABLES = ["messages", "subscriptions", "links"] as const;
 
 async function secretsOf(ctx: Context, connection: ConnectionRow, now: Date): Promise<string[]> {
   const { secretSealed, previousSecretSealed, previousSecretUntil } = connection;
