@@ -42,6 +42,23 @@ const memberNames = async () => {
   return body.members.map(({ username }) => username);
 };
 
+/** Runs a call of a user whose deletion commits while the call waits for it. */
+async function whileDeleting<T>({ id }: TestUser, call: () => Promise<T>): Promise<T | undefined> {
+  const { client } = api.database.connection;
+  let calling: Promise<T> | undefined;
+  await client.begin(async (tx) => {
+    await tx`delete from organizations where owner_id = ${id}`;
+    await tx`delete from users where id = ${id}`;
+    calling = call();
+    await expect
+      .poll(
+        () => client`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      .toHaveLength(1);
+  });
+  return calling;
+}
+
 describe("creating an invitation", () => {
   it("shows the link once, and the list leaves it out", async () => {
     const made = await invite(callers.owner.key, { role: "MANAGER", email: "grace@example.com", days: 2 });
@@ -251,4 +268,21 @@ describe("a link", () => {
     api.setNow(new Date(api.resources.now().getTime() + 60_001));
     expect((await show(right)).status).toBe(200);
   });
+});
+
+it("somebody who is deleted meanwhile neither invites nor joins", async () => {
+  const [inviter, invited] = [await api.newUser(), await api.newUser()];
+  const added = { username: inviter.username, role: "ADMIN" };
+  await api.call("POST", path.replace(/invitations$/, "members"), { key: callers.owner.key, body: added });
+  const token = tokenOf(await invite());
+  const missing = ({ username }: TestUser) => [
+    400,
+    { error: `INVALID DATA: User with username ${username} does not exist.` },
+  ];
+  const body = { role: "EVALUATOR" };
+  const inviting = await whileDeleting(inviter, () => api.call("POST", path, { key: inviter.key, body }));
+  expect([inviting?.status, inviting?.body]).toEqual(missing(inviter));
+  const joining = await whileDeleting(invited, () => accept(token, { key: invited.key, body: {} }));
+  expect([joining?.status, joining?.body]).toEqual(missing(invited));
+  expect((await show(token)).status).toBe(200);
 });

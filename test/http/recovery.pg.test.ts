@@ -71,6 +71,24 @@ it("nobody else makes one", async () => {
   expect((await api.call("POST", "/users/nobody-here/recovery", { key })).status).toBe(404);
 });
 
+it("nobody gets a link who is deleted meanwhile", async () => {
+  const { client } = api.database.connection;
+  const { id, username } = await api.newUser();
+  let made: Promise<{ status: number; body: object }> | undefined;
+  await client.begin(async (tx) => {
+    await tx`delete from organizations where owner_id = ${id}`;
+    await tx`delete from users where id = ${id}`;
+    made = api.call("POST", `/users/${username}/recovery`, { key: callers.platformAdmin.key });
+    await expect
+      .poll(
+        () => client`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      .toHaveLength(1);
+  });
+  const answer = await made;
+  expect([answer?.status, answer?.body]).toEqual([404, { error: "INVALID DATA: User not found" }]);
+});
+
 it("a link ends after an hour, with another link's use, and with a new password", async () => {
   const { username, key } = await api.newUser();
   const [late, used, other] = [await link(username), await link(username), await link(username)];

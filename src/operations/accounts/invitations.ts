@@ -8,8 +8,9 @@ import { type Context, newId, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { findByToken, hashLinkToken, linkToken } from "./link-tokens.ts";
 import { type Language, queueInvitationMail } from "./mails.ts";
-import { actorIn, lockOrganization, refuse, requireUserId } from "./organization-view.ts";
+import { actorIn, lockOrganization, refuse, refusingRaces, requireUserId } from "./organization-view.ts";
 import type { Client } from "./password-hashing.ts";
+import { requireUser } from "./user-rows.ts";
 import { requirePasswordSignIn } from "./sign-in.ts";
 import { registerUser } from "./sign-up.ts";
 
@@ -63,10 +64,10 @@ export async function createInvitation(
   input: { organizationId: string; role: MemberRole; email: string | null; days: number; language: Language },
 ): Promise<{ invitation: InvitationView; token: string }> {
   const { organizationId, role, email, days, language } = input;
-  return transaction(ctx, async (ctx) => {
+  const { id: inviterId, username } = requireUser(ctx);
+  const work = async (ctx: Context) => {
     const organization = await lockOrganization(ctx, organizationId, "no key update");
     refuse(membership.denyAddMember(await actorIn(ctx, organizationId), role));
-    const inviterId = requireUserId(ctx.caller);
     const now = ctx.resources.now();
     if ((await countOpen(ctx, organizationId, now)) >= MAX_OPEN) {
       throw new Failure("conflict", `CONFLICT: An organization can have at most ${MAX_OPEN} open invitations`);
@@ -92,7 +93,8 @@ export async function createInvitation(
     const after = { role, email, expiresAt: row.expiresAt };
     await audit(ctx, { action: "invitation.create", organizationId, target: organization.name, after });
     return { invitation: viewOf(ctx, row), token };
-  });
+  };
+  return refusingRaces({ username }, () => transaction(ctx, work));
 }
 
 async function countOpen(ctx: Context, organizationId: string, now: Date): Promise<number> {
@@ -228,7 +230,7 @@ export async function acceptInvitation(
   const join = (ctx: Context, user: { id: string; username: string }) => joinOrganization(ctx, seen, user);
   if (ctx.caller.kind === "user") {
     const { caller } = ctx;
-    return transaction(ctx, (ctx) => join(ctx, caller));
+    return refusingRaces(caller, () => transaction(ctx, (ctx) => join(ctx, caller)));
   }
   requirePasswordSignIn(ctx);
   let accepted: AcceptedInvitation | undefined;

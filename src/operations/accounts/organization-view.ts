@@ -76,6 +76,9 @@ export function secondDefault(owner: string, cause?: unknown): Failure {
   });
 }
 
+/** Foreign keys of a user whom a call names, or who calls. */
+const USER_KEYS = ["organizations_owner_fk", "members_user_fk", "invitations_inviter_fk"] as const;
+
 /**
  * Maps constraint violations from races to Failures. After the check, the named user may be deleted or get a default
  * organization.
@@ -85,7 +88,7 @@ export async function refusingRaces<T>(named: { username: string }, work: () => 
     return await work();
   } catch (error) {
     if (violates(error, "organizations_one_default_per_owner")) throw secondDefault(named.username, error);
-    if (violates(error, "organizations_owner_fk") || violates(error, "members_user_fk")) {
+    if (USER_KEYS.some((name) => violates(error, name))) {
       throw unknownUser(named.username, error);
     }
     throw error;

@@ -37,7 +37,7 @@ export async function requestRecovery(
  */
 export async function createRecovery(ctx: Context, username: string): Promise<{ token: string; expiresAt: Date }> {
   return transaction(ctx, async (ctx) => {
-    const user = await findUser(ctx, username);
+    const user = await findUser(ctx, username, "update");
     const now = ctx.resources.now();
     const id = newId(now);
     await insertRecovery(ctx, { id, userId: user.id, askedAt: now });

@@ -35,11 +35,14 @@ export async function requestApproval(
   const fingerprint = await digestOf(jsonText([author, operation, input, route]));
   return transaction(ctx, async (ctx) => {
     // Serializes requests of the organization, for their number and for repeated calls.
-    await ctx.db
+    const [organization] = await ctx.db
       .select({ id: organizations.id })
       .from(organizations)
       .where(eq(organizations.id, organizationId))
       .for("no key update");
+    if (organization === undefined) {
+      throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+    }
     const now = ctx.resources.now();
     const [repeated] = await ctx.db
       .select()
