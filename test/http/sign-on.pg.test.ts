@@ -144,6 +144,20 @@ describe("a sign-in with the provider", () => {
   });
 });
 
+test("the state of a sign-in fits into a cookie, however long the path is", async () => {
+  for (const [path, expected] of [
+    [`/console/${"x".repeat(1900)}`, `/console/${"x".repeat(1900)}`],
+    [`/console/${"é".repeat(600)}`, "/"],
+    [`/console/${"x".repeat(8000)}`, "/"],
+  ] as const) {
+    const started = await api.app.request(`/api/v1/auth/oidc/start?return=${encodeURIComponent(path)}`);
+    expect(started.headers.getSetCookie()[0]?.length).toBeLessThan(4096);
+    const cookie = cookiesOf(started).join("; ");
+    const callback = await provider.visit(started.headers.get("location") ?? "");
+    expect(failureOf(await comeBack({ callback, cookie }))).toEqual([302, expected]);
+  }
+});
+
 describe("the callback", () => {
   test("with another state, without a cookie, with somebody else's, or twice: state", async () => {
     const visit = await go();

@@ -145,8 +145,8 @@ export const GUARDS: readonly Guard[] = [
   guard(
     "http/routes/sign-on.ts",
     "a return path stays on this server",
-    "return url.origin === own && isOwnPath(path) ? path",
-    "return url.origin === own ? path",
+    "return url.origin === own && isOwnPath(path) &&",
+    "return url.origin === own &&",
     { file: "http/sign-on.pg.test.ts", title: "comes back to / instead" },
   ),
   guard(

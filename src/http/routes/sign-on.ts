@@ -115,7 +115,10 @@ function ownPath(given: string | undefined): string {
   const url = new URL(given, own);
   const path = url.pathname + url.search + url.hash;
   // Without its dot segments `/.//evil.example` begins with two slashes, which name another host.
-  return url.origin === own && isOwnPath(path) ? path : "/";
+  return url.origin === own && isOwnPath(path) && path.length <= MAX_PATH ? path : "/";
 }
+
+/** Browsers drop cookies of more than 4,096 bytes, and the path is in one, encrypted. */
+const MAX_PATH = 2000;
 
 const isOwnPath = (path: string) => /^\/(?![/\\])[^\\\s\p{C}]*$/u.test(path);
