@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
+import * as budgets from "./budgets.ts";
 import * as changes from "./changes.ts";
 import * as compaction from "./compaction.ts";
 import * as consoleInBrowser from "./console.ts";
@@ -43,6 +44,7 @@ import * as workers from "./workers.ts";
 const SUITES = { pricing, evaluation, tokens, usage, events };
 /** Only when named: peers, and what takes minutes to fill. */
 const NAMED = {
+  budgets,
   changes,
   compaction,
   console: consoleInBrowser,

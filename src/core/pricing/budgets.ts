@@ -38,7 +38,10 @@ export function parseSpender(text: string): Spender | undefined {
   return ids;
 }
 
-const encodeId = (id: string) => (id === "*" ? "%2A" : id.replaceAll("%", "%25").replaceAll("/", "%2F"));
+const SPECIAL = /[%/*]/;
+
+const encodeId = (id: string) =>
+  !SPECIAL.test(id) ? id : id === "*" ? "%2A" : id.replaceAll("%", "%25").replaceAll("/", "%2F");
 
 /** Returns the text of a path, which parsePattern reads. */
 export const patternText = (pattern: SpenderPattern): string =>
@@ -95,11 +98,34 @@ function comparePatterns(a: SpenderPattern, b: SpenderPattern): number {
   return at < 0 ? 0 : a[at] === null ? -1 : 1;
 }
 
+const NO_FITS: readonly Fit[] = [];
+/** Fits by spender, of lists of budgets without an end. Lists are immutable. */
+const cachedFits = new WeakMap<readonly Budget[], Map<string, readonly Fit[]>>();
+/** Maximum cached spenders per list. */
+const MAX_FITS = 1000;
+
 /**
  * Returns the budgets that count what a spender takes, from the contract down. Of one origin, limit and depth, those with the
  * most specific pattern count.
  */
-export function fittingBudgets(budgets: readonly Budget[], spender: Spender, at: Date): Fit[] {
+export function fittingBudgets(budgets: readonly Budget[], spender: Spender, at: Date): readonly Fit[] {
+  if (budgets.length === 0) return NO_FITS;
+  let cached = cachedFits.get(budgets);
+  if (cached === undefined) {
+    if (budgets.some(({ until }) => until !== null)) return findFits(budgets, spender, at);
+    cachedFits.set(budgets, (cached = new Map()));
+  }
+  // No id contains U+0000.
+  const key = spender.join("\0");
+  let fits = cached.get(key);
+  if (fits === undefined) {
+    if (cached.size >= MAX_FITS) cached.clear();
+    cached.set(key, (fits = findFits(budgets, spender, at)));
+  }
+  return fits;
+}
+
+function findFits(budgets: readonly Budget[], spender: Spender, at: Date): readonly Fit[] {
   const groups = new Map<string, Budget[]>();
   for (const budget of budgets) {
     if (budget.until !== null && budget.until <= at.getTime()) continue;

@@ -38,6 +38,12 @@ export interface BudgetSubject {
 /** Budgets of the pricings of an evaluation by service name, without those of pricings that have none. */
 const ofPricings = new WeakMap<Evaluation, readonly (readonly [service: string, terms: readonly BudgetTerms[]])[]>();
 
+/** Budgets of both, by the services of a contract, of its last evaluation. A list that stays the same has cached fits. */
+const ofContracts = new WeakMap<
+  ContractSnapshot["services"],
+  { evaluation: Evaluation; own: readonly Budget[]; all: readonly Budget[] }
+>();
+
 /** Returns the budgets of a contract: its own, and those of its pricings. */
 export function budgetsOf(contract: ContractSnapshot, evaluation: Evaluation | undefined): readonly Budget[] {
   if (evaluation === undefined) return contract.budgets;
@@ -50,11 +56,15 @@ export function budgetsOf(contract: ContractSnapshot, evaluation: Evaluation | u
     ofPricings.set(evaluation, found);
   }
   if (found.length === 0) return contract.budgets;
-  const own = found.flatMap(([service, terms]) => {
+  const cached = ofContracts.get(contract.services);
+  if (cached?.evaluation === evaluation && cached.own === contract.budgets) return cached.all;
+  const ofVersions = found.flatMap(([service, terms]) => {
     const serviceId = contract.services.find(({ key }) => key === service)?.serviceId;
     return serviceId === undefined ? [] : terms.map((one) => budgetOfPricing(one, serviceId));
   });
-  return [...own, ...contract.budgets];
+  const all = [...ofVersions, ...contract.budgets];
+  ofContracts.set(contract.services, { evaluation, own: contract.budgets, all });
+  return all;
 }
 
 /** Balances that were read of a snapshot, which stay true of it: they move with its levels. */
