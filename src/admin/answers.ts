@@ -17,6 +17,7 @@ import type * as holds from "../wire/holds.ts";
 import type * as offers from "../wire/offers.ts";
 import type * as organizations from "../wire/organizations.ts";
 import type * as overrides from "../wire/overrides.ts";
+import type * as recovery from "../wire/recovery.ts";
 import type * as replays from "../wire/replay.ts";
 import type * as scheduled from "../wire/scheduled.ts";
 import type * as sessions from "../wire/sessions.ts";
@@ -36,6 +37,7 @@ export type Visit = z.output<typeof signOn.signInMethods>;
 export type SignedInUser = NonNullable<Visit["user"]>;
 export type UserSession = z.output<typeof sessions.session>;
 
+export type RecoveryLink = z.output<typeof recovery.recoveryLink>;
 export type Invitation = z.output<typeof invitations.invitationListed>;
 export type CreatedInvitation = z.output<typeof invitations.invitationCreated>;
 export type InvitationOffer = z.output<typeof invitations.invitationOffer>;

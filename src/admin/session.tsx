@@ -11,6 +11,8 @@ interface Session {
   ended: boolean;
   signIn(username: string, password: string): Promise<void>;
   signOut(): Promise<void>;
+  /** Shows a changed address without a new visit; null removes it. */
+  setEmail(email: string | null): void;
 }
 
 const SessionContext = createContext<Session | undefined>(undefined);
@@ -39,6 +41,12 @@ export function SessionProvider({ visit, children }: { visit: Visit | undefined;
         setUser(undefined);
         setEnded(false);
       },
+      setEmail: (email) =>
+        setUser((known) => {
+          if (known === undefined) return known;
+          const { email: _, ...rest } = known;
+          return email === null ? rest : { ...rest, email };
+        }),
     };
   }, [visit, user, ended]);
   useEffect(() => rememberSignIn(user !== undefined), [user]);

@@ -76,6 +76,13 @@ test("an ADMIN creates a user and adds a member, and the role matrix shows the s
   await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("row", { name: /^grace/ }).waitFor();
   await expectAccessible(page);
+  await page.getByRole("button", { name: "Actions for grace" }).click();
+  await page.getByRole("menuitem", { name: "Link for a new password" }).click();
+  const dialog = page.getByRole("dialog", { name: "Link for grace" });
+  await dialog.getByRole("button", { name: "Create the link" }).click();
+  await dialog.getByText(/\/console\/recovery\/\S+/).waitFor();
+  await expectAccessible(page);
+  await page.keyboard.press("Escape");
   await own.open("/members", "Members", acme);
   await page.getByLabel("Username").fill("grace");
   await page.getByLabel("Role", { exact: true }).selectOption("EVALUATOR");
@@ -138,6 +145,30 @@ test("a member with a lower role sees neither unmasked keys nor buttons without 
   await expect.poll(() => page.getByRole("link", { name: "New contract" }).count()).toBe(0);
   await expect.poll(() => page.getByRole("link", { name: "Accounts" }).count()).toBe(0);
   expect(own.complaints).toEqual([]);
+});
+
+test("a user saves an address, sees it without a new visit, and removes it", async () => {
+  const { page } = own;
+  const open = async () => {
+    await page.goto(`${own.url}/account`);
+    await page.getByRole("heading", { level: 1, name: "Account" }).waitFor();
+  };
+  await open();
+  await page.getByLabel("Email").fill("eva@example.com");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Email saved").waitFor();
+  await page.getByRole("link", { name: "Sessions" }).click();
+  await page.goBack();
+  await expect.poll(() => page.getByLabel("Email").inputValue()).toBe("eva@example.com");
+  await open();
+  expect(await page.getByLabel("Email").inputValue()).toBe("eva@example.com");
+  await expectAccessible(page);
+  await page.getByLabel("Email").fill("");
+  const saved = page.waitForResponse((answer) => answer.request().method() === "PUT");
+  await page.getByRole("button", { name: "Save" }).click();
+  expect((await saved).status()).toBe(200);
+  await open();
+  expect(await page.getByLabel("Email").inputValue()).toBe("");
 });
 
 test("a new password asks for the current one", async () => {

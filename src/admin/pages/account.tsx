@@ -43,17 +43,37 @@ export function AccountPage() {
           <dd>{user.username}</dd>
           <dt>{t.role}</dt>
           <dd>{texts.shell.platformRoles[user.role]}</dd>
-          {user.email === undefined ? null : (
-            <>
-              <dt>{t.email}</dt>
-              <dd>{user.email}</dd>
-            </>
-          )}
         </dl>
+        <Email />
       </Section>
       <PersonalKey />
       {methods?.password === "false" || user.via === "oidc" ? null : <ChangePassword />}
     </Page>
+  );
+}
+
+/** The user's address; an empty field removes it. */
+function Email() {
+  const user = useUser();
+  const { setEmail } = useSession();
+  const [text, setText] = useState(user.email ?? "");
+  const email = text.trim() === "" ? null : text.trim();
+  const change = useChange({
+    change: () => call("PUT", path`/users/${user.username}`, { body: { email } }),
+    touches: () => ["/users"],
+    done: () => t.emailSaved,
+    after: () => setEmail(email),
+  });
+  return (
+    <Form onSubmit={() => change.mutate(undefined)}>
+      <div className="fields">
+        <Field label={t.email} hint={t.emailHint} type="email" value={text} onChange={setText} autoComplete="email" />
+        <button type="submit" className="b" disabled={change.isPending || email === (user.email ?? null)}>
+          {texts.common.save}
+        </button>
+      </div>
+      <Failed error={change.error} />
+    </Form>
   );
 }
 

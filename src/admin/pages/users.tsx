@@ -1,14 +1,15 @@
-import { ChevronDown, KeyRound, Trash2 } from "lucide-react";
+import { ChevronDown, KeyRound, Link2, Trash2 } from "lucide-react";
 import { useId, useState } from "react";
 import { useSearchParams } from "react-router";
 import type { PlatformRole } from "../../core/access/caller.ts";
-import type { User, UserPage } from "../answers.ts";
+import type { RecoveryLink, User, UserPage } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { formatDay, formatMoment } from "../format.ts";
+import { CopyButton } from "../design/copy.tsx";
 import { Confirm, Dialog } from "../design/dialog.tsx";
 import { Field, Form, Select } from "../design/field.tsx";
 import { MenuItem, MoreMenu } from "../design/menu.tsx";
-import { Empty, Failed, Loaded, Page, Section } from "../design/page.tsx";
+import { Empty, Failed, Loaded, Note, Page, Section } from "../design/page.tsx";
 import { Pager } from "../design/pager.tsx";
 import { SearchBox } from "../design/search-box.tsx";
 import { Table } from "../design/table.tsx";
@@ -18,6 +19,8 @@ import { texts } from "../texts.ts";
 
 const t = texts.users;
 const PAGE_SIZE = 20;
+/** Questions about an account. */
+type About = "password" | "recovery" | "delete";
 const ROLES: readonly PlatformRole[] = ["USER", "ADMIN"];
 
 export function UsersPage() {
@@ -25,7 +28,7 @@ export function UsersPage() {
   const page = Math.max(1, Number(search.get("page")) || 1);
   const q = search.get("q") ?? "";
   const list = useAsk<UserPage>("/users", { q, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE });
-  const [asked, setAsked] = useState<{ about: "password" | "delete"; username: string }>();
+  const [asked, setAsked] = useState<{ about: About; username: string }>();
   const change = useChange({
     change: ({ username, role }: { username: string; role: PlatformRole }) =>
       call("PUT", path`/users/${username}/role`, { body: { role } }),
@@ -60,16 +63,13 @@ export function UsersPage() {
       </Loaded>
       <Create />
       {asked?.about === "password" ? <NewPassword username={asked.username} onClose={close} /> : null}
+      {asked?.about === "recovery" ? <Recovery username={asked.username} onClose={close} /> : null}
       {asked?.about === "delete" ? <Delete username={asked.username} onClose={close} /> : null}
     </Page>
   );
 }
 
-function Row(props: {
-  user: User;
-  onRole: (role: PlatformRole) => void;
-  onAsk: (about: "password" | "delete") => void;
-}) {
+function Row(props: { user: User; onRole: (role: PlatformRole) => void; onAsk: (about: About) => void }) {
   const { username, createdAt } = props.user;
   const role = "role" in props.user ? props.user.role : undefined;
   const isSelf = useUser().username === username;
@@ -109,6 +109,9 @@ function Row(props: {
         <MoreMenu label={t.more(username)} isSmall>
           <MenuItem icon={KeyRound} onSelect={() => props.onAsk("password")}>
             {t.password}
+          </MenuItem>
+          <MenuItem icon={Link2} onSelect={() => props.onAsk("recovery")}>
+            {t.recovery}
           </MenuItem>
           {isSelf ? null : (
             <MenuItem icon={Trash2} isBad onSelect={() => props.onAsk("delete")}>
@@ -188,6 +191,41 @@ function NewPassword({ username, onClose }: { username: string; onClose: () => v
           </button>
         </div>
       </Form>
+    </Dialog>
+  );
+}
+
+/** Makes a link for a new password, to be passed on by hand. */
+function Recovery({ username, onClose }: { username: string; onClose: () => void }) {
+  const [link, setLink] = useState<string>();
+  const create = useChange({
+    change: () => call<RecoveryLink>("POST", path`/users/${username}/recovery`),
+    touches: () => [],
+    done: () => t.recoveryCreated,
+    after: ({ url }) => setLink(url),
+  });
+  return (
+    <Dialog title={t.recoveryTitle(username)} onClose={onClose}>
+      <p>{t.recoveryLead}</p>
+      <Failed error={create.error} />
+      {link === undefined ? (
+        <div className="actions end">
+          <button
+            type="button"
+            className="b primary"
+            disabled={create.isPending}
+            onClick={() => create.mutate(undefined)}
+          >
+            {t.recoveryCreate}
+          </button>
+        </div>
+      ) : (
+        <Note tone="good" role="status">
+          <p className="secret">
+            <code>{link}</code> <CopyButton text={link} label={t.recovery} />
+          </p>
+        </Note>
+      )}
     </Dialog>
   );
 }

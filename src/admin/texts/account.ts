@@ -36,6 +36,8 @@ export const account = {
   title: "Account",
   signedInAs: "Signed in as",
   email: "Email",
+  emailHint: "Links for a new password go there.",
+  emailSaved: "Email saved",
   link: (name: string) => `Link to ${name}`,
   linkTaken: "That identity belongs to another account.",
   linkFailed: "The account was not linked. Try again.",

@@ -209,6 +209,8 @@ export const de: Texts = {
     title: "Konto",
     signedInAs: "Angemeldet als",
     email: "E-Mail",
+    emailHint: "Links für ein neues Passwort gehen dorthin.",
+    emailSaved: "E-Mail gespeichert",
     link: (name) => `Mit ${name} verknüpfen`,
     linkTaken: "Diese Identität gehört zu einem anderen Konto.",
     linkFailed: "Das Konto wurde nicht verknüpft. Versuchen Sie es erneut.",
@@ -1183,6 +1185,12 @@ export const de: Texts = {
     password: "Passwort zurücksetzen",
     passwordTitle: (username) => `Neues Passwort für ${username}`,
     passwordSet: "Passwort gesetzt",
+    recovery: "Link für ein neues Passwort",
+    recoveryTitle: (username) => `Link für ${username}`,
+    recoveryLead:
+      "Wer ihn öffnet, setzt das Passwort des Kontos: einmal, innerhalb einer Stunde. Er wird nur jetzt gezeigt.",
+    recoveryCreate: "Link erzeugen",
+    recoveryCreated: "Link erzeugt",
     delete: "Löschen",
     deleteTitle: (username) => `${username} löschen?`,
     deleteLead:

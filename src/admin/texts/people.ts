@@ -147,6 +147,11 @@ export const users = {
   password: "Reset password",
   passwordTitle: (username: string) => `New password for ${username}`,
   passwordSet: "Password set",
+  recovery: "Link for a new password",
+  recoveryTitle: (username: string) => `Link for ${username}`,
+  recoveryLead: "Whoever opens it sets the account's password: once, within an hour. It is shown this once.",
+  recoveryCreate: "Create the link",
+  recoveryCreated: "Link created",
   delete: "Delete",
   deleteTitle: (username: string) => `Delete ${username}?`,
   deleteLead:
