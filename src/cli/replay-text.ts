@@ -27,6 +27,7 @@ function reasonsText({ reasons }: ReplayReport["totals"]["denied"]): string {
   const parts = [
     [reasons.LIMIT_REACHED, "above a limit"],
     [reasons.NOT_GRANTED, "not granted"],
+    [reasons.BUDGET_REACHED, "above a budget"],
     [reasons.gone, "gone"],
   ] as const;
   return parts.flatMap(([count, reason]) => (count === 0 ? [] : [`${count} ${reason}`])).join(", ");

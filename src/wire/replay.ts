@@ -55,7 +55,12 @@ export const replayReport = z
     totals: z.strictObject({
       denied: denied.extend({
         reasons: z
-          .strictObject({ LIMIT_REACHED: z.number(), NOT_GRANTED: z.number(), gone: z.number() })
+          .strictObject({
+            LIMIT_REACHED: z.number(),
+            NOT_GRANTED: z.number(),
+            BUDGET_REACHED: z.number(),
+            gone: z.number(),
+          })
           .describe("Denied calls by reason. gone: the target lacks the feature, a limit, or a configuration"),
       }),
       deniedThen: amounts.describe("By feature id: calls that were denied in reality, as far as they are kept"),
@@ -132,7 +137,7 @@ export const replayOperations: readonly Operation[] = [
               contracts: 14,
               movements: 212,
               amounts: { "tasker-maxTasks": 260 },
-              reasons: { LIMIT_REACHED: 212, NOT_GRANTED: 0, gone: 0 },
+              reasons: { LIMIT_REACHED: 212, NOT_GRANTED: 0, BUDGET_REACHED: 0, gone: 0 },
             },
             deniedThen: { "tasker-board": 31 },
             revenue: { then: 812.5, replayed: 905, currency: "EUR", unpriced: 0 },

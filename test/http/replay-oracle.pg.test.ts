@@ -30,21 +30,55 @@ interface Terms {
   unit: "DAY" | "MONTH";
   jobs: number;
   carries: boolean;
+  /** Budgets of the pricing, by name. */
+  budgets: Record<string, Budget>;
 }
-const termsUpTo = (tasks: number, jobs: number): fc.Arbitrary<Terms> =>
+
+interface Budget {
+  spender: string | null;
+  amount: number;
+  window: unknown;
+  mode: "stop" | "warn";
+}
+const WINDOWS = [
+  "period",
+  "life",
+  { value: 1, unit: "DAY", anchor: "utc" },
+  { value: 12, unit: "HOUR", anchor: "first" },
+  { value: 1, unit: "WEEK", anchor: "contract" },
+];
+/** Budgets of more than `room`. */
+const budgetAbove = (room: number): fc.Arbitrary<Budget> =>
+  fc.record({
+    spender: fc.constantFrom(null, "*", "ada", "*/*"),
+    amount: fc.integer({ min: room + 1, max: room + 6 }),
+    window: fc.constantFrom(...WINDOWS),
+    mode: fc.constantFrom("stop", "stop", "stop", "warn"),
+  });
+const termsUpTo = (
+  tasks: number,
+  jobs: number,
+  { room, minKeys }: { room: number; minKeys: number },
+): fc.Arbitrary<Terms> =>
   fc.record({
     tasks: fc.integer({ min: 2, max: tasks }),
     unit: fc.constantFrom("DAY", "MONTH"),
     jobs: fc.integer({ min: 2, max: jobs }),
     carries: fc.boolean(),
+    budgets: fc.dictionary(fc.constantFrom("each", "other", "third"), budgetAbove(room), { minKeys, maxKeys: 2 }),
   });
 
-const pricingOf = ({ tasks, unit, jobs, carries }: Terms) => `saasName: Tool
+const customOf = ({ carries, budgets }: Pick<Terms, "carries" | "budgets">) => ({
+  ...(carries ? { rollover: { tasks: { max: 6, periods: 2 } } } : {}),
+  budgets: Object.fromEntries(Object.entries(budgets).map(([name, each]) => [name, { limit: "tasks", ...each }])),
+});
+
+const pricingOf = ({ tasks, unit, jobs, ...custom }: Terms) => `saasName: Tool
 syntaxVersion: "3.0"
 version: "1.0.0"
 createdAt: "2025-01-01"
 currency: EUR
-${carries ? "custom: { faregate: { rollover: { tasks: { max: 6, periods: 2 } } } }" : ""}
+custom: ${JSON.stringify({ faregate: customOf(custom) })}
 features:
   board: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: "pricingContext['features']['board'] && subscriptionContext['tasks'] < pricingContext['usageLimits']['tasks']" }
   run: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: "subscriptionContext['tasks'] <= pricingContext['usageLimits']['tasks'] && subscriptionContext['jobs'] < pricingContext['usageLimits']['jobs']" }
@@ -74,8 +108,11 @@ const step = fc.record({
     "block",
     "override",
     "plan",
+    "budget",
   ),
   flag: fc.boolean(),
+  spender: fc.constantFrom(undefined, "ada", "ada/run", "bob"),
+  budget: budgetAbove(6),
 });
 
 /** One of both servers: an organization with the service and one contract. */
@@ -101,8 +138,10 @@ const amountsOf = (feature: string, amount: number) =>
   feature === "run" ? { "tool-tasks": amount, "tool-jobs": 1 } : { "tool-tasks": amount };
 
 /** Makes the call of a step. Returns true if it was granted, undefined where nothing is decided. */
-async function call(server: Server, { kind, amount, flag }: Step, index: number): Promise<boolean | undefined> {
+async function call(server: Server, step: Step, index: number): Promise<boolean | undefined> {
   const { key, userId } = server;
+  const { kind, amount, flag, spender } = step;
+  const spends = spender === undefined ? "" : `spender=${encodeURIComponent(spender)}`;
   const answer = async (method: "POST" | "PUT" | "DELETE", path: string, body?: object) => {
     const { status, body: answered } = await api.call<{
       eval: boolean;
@@ -115,19 +154,23 @@ async function call(server: Server, { kind, amount, flag }: Step, index: number)
   const contractPath = `/contracts/${userId}`;
   if (kind === "call" || kind === "run") {
     const feature = kind === "run" ? "run" : "board";
-    return (await answer("POST", `/features/${userId}/tool-${feature}`, amountsOf(feature, amount))).eval;
+    return (await answer("POST", `/features/${userId}/tool-${feature}?${spends}`, amountsOf(feature, amount))).eval;
   }
   if (kind === "batch") {
-    const item = { key: `${index}`, userId, featureId: "tool-board", amounts: amountsOf("board", amount) };
+    const item = { key: `${index}`, userId, featureId: "tool-board", amounts: amountsOf("board", amount), spender };
     return (await answer("POST", "/usage", [item])).items[0]?.verdict === "counted";
   }
   if (kind === "hold") {
-    const path = `/features/${userId}/tool-board?hold=PT1M${flag ? "&onExpiry=consume" : ""}`;
+    const path = `/features/${userId}/tool-board?hold=PT1M${flag ? "&onExpiry=consume" : ""}&${spends}`;
     const taken = await answer("POST", path, amountsOf("board", amount));
     server.holds.set(index, taken.hold?.id);
     return taken.eval;
   }
   if (kind === "put") await answer("PUT", `${contractPath}/usageLevels`, { tool: { tasks: amount } });
+  if (kind === "budget") {
+    const path = `${contractPath}/budgets/${flag ? "own" : "more"}`;
+    await answer("PUT", path, { limit: "tool-tasks", ...step.budget });
+  }
   if (kind === "reset") await answer("PUT", `${contractPath}/usageLevels?reset=true&renewableOnly=false`);
   if (kind === "revert") await answer("POST", `/features/${userId}/tool-board?revert=true`);
   if (kind === "block") {
@@ -158,7 +201,8 @@ async function call(server: Server, { kind, amount, flag }: Step, index: number)
 async function endHold(server: Server, { amount, flag }: Step, index: number): Promise<boolean> {
   const id = server.holds.get(index);
   if (id === undefined) return false;
-  if (flag) return true;
+  // An expiry that counts nothing writes no movement.
+  if (flag) return amount > 0;
   const { status } = await api.call("POST", `/holds/${id}`, {
     key: server.key,
     body: amountsOf("board", Math.max(0, amount - 1)),
@@ -179,10 +223,11 @@ async function recordOf({ id }: Server, to: Date): Promise<{ record: ContractRec
 
 test("a replay ends with the balances and denials of a server that had the target", { timeout: 240_000 }, async () => {
   let allDenied = 0;
+  let deniedByBudget = 0;
   await fc.assert(
     fc.asyncProperty(
-      termsUpTo(12, 20),
-      termsUpTo(4, 6),
+      termsUpTo(12, 20, { room: 10, minKeys: 0 }),
+      termsUpTo(4, 6, { room: 0, minKeys: 1 }),
       fc.array(step, { minLength: 10, maxLength: 30 }),
       async (before, after, steps) => {
         api.setNow(new Date(START));
@@ -233,7 +278,7 @@ test("a replay ends with the balances and denials of a server that had the targe
         };
         const [had, target] = [await pricing(actual), await pricing(oracle)];
         const services = record.terms.flatMap((each) => each.services);
-        const found = { denied: 0 };
+        const found = { denied: 0, byBudget: 0 };
         const replay = new ContractReplay(
           {
             serviceId,
@@ -249,17 +294,25 @@ test("a replay ends with the balances and denials of a server that had the targe
             to: to.getTime(),
           },
           record,
-          { counted: () => {}, denied: () => void (found.denied += 1) },
+          {
+            counted: () => {},
+            denied: ({ reason }) => {
+              found.denied += 1;
+              if (reason === "BUDGET_REACHED") found.byBudget += 1;
+            },
+          },
         );
         finish(replay.run());
         const balances = Object.fromEntries(
           [...replay.balances.levels.values()].map(({ limitName, consumed }) => [limitName, consumed]),
         );
         allDenied += denied;
+        deniedByBudget += found.byBudget;
         expect({ balances, denied: found.denied }).toEqual({ balances: expected, denied });
       },
     ),
     { numRuns: 12 },
   );
   expect(allDenied).toBeGreaterThan(10);
+  expect(deniedByBudget).toBeGreaterThan(3);
 });

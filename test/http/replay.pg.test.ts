@@ -227,6 +227,49 @@ test("counts what was denied in reality, and follows a renamed service", async (
   await api.call("PUT", "/services/tool", { key, body: { name: "Tasker" } });
 });
 
+describe("a replay with budgets", () => {
+  const withBudget = (version: string, amount: number, window: string) =>
+    `${draft(version, 200, 6)}\ncustom: { faregate: { budgets: { each: { limit: maxTasks, spender: "*", amount: ${amount}, window: ${window} } } } }\n`;
+
+  test("decides by those of the target and those that the contract had, from their balances at the start", async () => {
+    const { key: own } = await api.newOrganization(await api.newUser());
+    const spend = async (at: string, count: number) => {
+      for (let n = 0; n < count; n += 1) {
+        api.setNow(new Date(Date.parse(at) + n * 1_000));
+        const body = { "tasker-maxTasks": 1 };
+        const { body: answer } = await api.call("POST", "/features/dan/tasker-board?spender=ada", { key: own, body });
+        expect(answer).toMatchObject({ eval: true });
+      }
+    };
+    api.setNow(new Date("2025-04-20T00:00:00.000Z"));
+    await upload(api, own, withBudget("1.0.0", 50, "life"));
+    await upload(api, own, withBudget("2.0.0", 3, "life"));
+    await upload(api, own, withBudget("3.0.0", 3, "period"));
+    await contract(api, own, "dan", {
+      billingPeriod: { autoRenew: true, renewalPeriod: { value: 1, unit: "MONTH" } },
+    });
+    const budget = { limit: "tasker-maxTasks", spender: "*", window: "life" };
+    const put = (amount: number) =>
+      api.call("PUT", "/contracts/dan/budgets/own", { key: own, body: { ...budget, amount } });
+    expect((await put(5)).status).toBe(201);
+    await spend("2025-04-22T00:00:00.000Z", 2);
+    await spend("2025-05-02T00:00:00.000Z", 3);
+    expect((await put(100)).status).toBe(200);
+    await spend("2025-05-12T00:00:00.000Z", 2);
+    api.setNow(TODAY);
+    const denied = async (pricingVersion: string) => {
+      const { status, body } = await replay({ pricingVersion, keepPlans: true, from: "2025-05-01" }, own);
+      expect(status, JSON.stringify(body)).toBe(200);
+      expect(body.movements).toBe(5);
+      return body.totals.denied.reasons;
+    };
+    const none = { LIMIT_REACHED: 0, NOT_GRANTED: 0, BUDGET_REACHED: 0, gone: 0 };
+    expect(await denied("1.0.0")).toEqual(none);
+    expect(await denied("2.0.0"), "two of three were used before").toEqual({ ...none, BUDGET_REACHED: 4 });
+    expect(await denied("3.0.0"), "another window begins without use").toEqual({ ...none, BUDGET_REACHED: 2 });
+  });
+});
+
 test("refuses a range whose movements were summed up", async () => {
   await api.resources.db.execute(sql`
     insert into usage_ledger_start (at) values ('2025-05-10T00:00:00Z')

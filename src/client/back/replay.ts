@@ -51,7 +51,7 @@ export interface ReplayReport {
   readonly movements: number;
   readonly totals: {
     readonly denied: DeniedCalls & {
-      readonly reasons: Readonly<Record<"LIMIT_REACHED" | "NOT_GRANTED" | "gone", number>>;
+      readonly reasons: Readonly<Record<"LIMIT_REACHED" | "NOT_GRANTED" | "BUDGET_REACHED" | "gone", number>>;
     };
     readonly deniedThen: Readonly<Record<string, number>>;
     readonly revenue: {

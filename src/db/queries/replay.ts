@@ -115,7 +115,7 @@ export async function readReplayRecords(
         select json_agg(json_build_object('since', ${milliseconds("s.since")}, 'startDate', ${milliseconds("s.start_date")},
           'endDate', ${milliseconds("s.end_date")}, 'autoRenew', s.auto_renew, 'renewalDays', s.renewal_days,
           'renewalValue', s.renewal_value, 'renewalUnit', s.renewal_unit, 'services', s.services, 'overrides', s.overrides,
-          'levels', coalesce(case when s.since <= ${moment(from)}
+          'budgets', s.budgets, 'levels', coalesce(case when s.since <= ${moment(from)}
             then faregate_levels_at(c.id, s.levels, s.since, ${moment(before)}, ${oldestHold}) else s.levels end, '[]'))
           order by s.id)
         from ${statesIn(filter)} s),
@@ -133,14 +133,16 @@ export async function readReplayRecords(
           -- The replay carries over by itself.
           and not (b.origin = 'rollover' and b.created_at > ${moment(before)})), '[]'),
       'holds', coalesce((
-        select json_agg(json_build_object('id', h.id, 'featureId', h.feature_id, 'amounts', h.amounts,
+        select json_agg(json_build_object('id', h.id, 'featureId', h.feature_id, 'amounts', h.amounts, 'spender', h.spender,
           'createdAt', ${milliseconds("h.created_at")}, 'endedAt', ${milliseconds("coalesce(h.ended_at, h.until)")}) order by h.id)
         from holds h
         where h.contract_id = c.id and h.id >= ${oldestHold} and h.kind = 'hold' and not h.kept and h.created_at < ${moment(to)}
           and coalesce(h.ended_at, h.until) >= ${moment(from)}), '[]'),
+      'budgets', ${balancesBefore(before)},
       'movements', coalesce((
         select json_agg(json_build_array(l.kind, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta,
-          ${milliseconds("l.created_at")}, ${milliseconds("l.used_at")}, ${milliseconds("l.reverted_at")}, l.units) order by l.id)
+          ${milliseconds("l.created_at")}, ${milliseconds("l.used_at")}, ${milliseconds("l.reverted_at")}, l.units,
+          l.spender) order by l.id)
         from usage_ledger l
         where l.contract_id = c.id and l.created_at >= ${moment(from)} and l.created_at < ${moment(to)} + ${RECORDED_WITHIN}
           and ${USED_AT} < ${moment(to)} and l.kind <> 'late' and not ${IS_CARRIED}), '[]')
@@ -150,6 +152,35 @@ export async function readReplayRecords(
     order by c.id`);
   return rows.map(({ record }) => record);
 }
+
+/**
+ * SQL expression: the balances of budgets of contract `c` at a moment, in the newest window that each spender had used by then. Counts back
+ * from the balance of now where that is of the same window, because compaction may have summed up its first movements. Null without any.
+ */
+const balancesBefore = (
+  at: Date,
+): SQL => sql`case when exists (select from budget_balances b where b.contract_id = c.id) then (
+        with moved as (
+          select p.value ->> 0 as budget, p.value ->> 1 as spender, (p.value ->> 3)::numeric as since, l.service_id, l.limit_name,
+            sum((p.value ->> 2)::numeric) filter (where l.created_at <= ${moment(at)}) as earlier,
+            sum((p.value ->> 2)::numeric) filter (where l.created_at > ${moment(at)}) as later,
+            max(l.id) filter (where l.created_at <= ${moment(at)}) as last_id
+          from usage_ledger l cross join lateral json_array_elements(l.budgets) p
+          where l.contract_id = c.id and l.budgets is not null group by 1, 2, 3, 4, 5
+        ), used as (
+          select coalesce(b.budget, m.budget) as budget, coalesce(b.spender, m.spender) as spender,
+            coalesce(extract(epoch from b.since) * 1000, m.since) as since,
+            case when b.budget is null then m.earlier else b.used - coalesce(m.later, 0) end as used,
+            m.last_id, m.service_id, m.limit_name
+          from moved m full join (select * from budget_balances where contract_id = c.id and since <= ${moment(at)}) b
+            on b.budget = m.budget and b.spender = m.spender and m.since = extract(epoch from b.since) * 1000
+          where b.budget is not null or m.earlier is not null
+        )
+        select json_agg(json_build_array(u.budget, u.spender, u.used::float8, u.since::float8, exists (
+            select from usage_ledger z where z.contract_id = c.id and z.service_id = u.service_id and z.limit_name = u.limit_name
+              and z.kind in ('reset', 'renew', 'remove') and z.id > u.last_id and z.created_at <= ${moment(at)})))
+        from (select distinct on (budget, spender) * from used order by budget, spender, since desc) u
+      ) end`;
 
 const drawsOf = (kind: "period" | "end", until: Date): SQL => sql`coalesce((
           select sum(d.amount) from block_draws d where d.block_id = b.id and d.kind = ${sql.raw(`'${kind}'`)}

@@ -140,8 +140,6 @@ export function keepBalances(before: ContractSnapshot, after: ContractSnapshot, 
   cachedBalances.set(after, cached);
 }
 
-export const isOver = ({ ends }: Span, at: Date): boolean => ends !== null && ends <= at.getTime();
-
 /** Returns the window of a budget around a moment. */
 export function spanOf(
   contract: ContractSnapshot,

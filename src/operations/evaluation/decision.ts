@@ -1,5 +1,6 @@
 import { sum } from "../../core/exact.ts";
 import type { OffReason } from "../../core/ofrep.ts";
+import { firstDenying } from "../../core/pricing/budget-decision.ts";
 import { decideConsumption, offReasonOf } from "../../core/pricing/decide.ts";
 import { type Evaluation, evaluateBoolean, type FeatureResult, involvedLimits } from "../../core/pricing/evaluate.ts";
 import { limitValue } from "../../core/pricing/evaluation.ts";
@@ -9,7 +10,7 @@ import { type LimitStep, limitSteps } from "../../core/pricing/sources.ts";
 import type { SeenLevel } from "../../db/queries/contract-snapshots.ts";
 import { grantedLimit } from "../evaluations.ts";
 import type { BalanceChange } from "../usage-events.ts";
-import { type BudgetPart, budgetParts, firstDenying, remainingOfPart, viewBudget } from "./budget-parts.ts";
+import { type BudgetPart, budgetParts, remainingOfPart, viewBudget } from "./budget-parts.ts";
 import type { Prepared } from "./prepare.ts";
 import type { DecidedResult, EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 import { refuseSeats } from "./seats.ts";

@@ -1,12 +1,13 @@
 import { sum, total } from "../../core/exact.ts";
 import type { HeldAmount, HeldBudget } from "../../core/holds.ts";
+import { costOfUnits, deniesSettlement } from "../../core/pricing/budget-decision.ts";
 import { balanceIn, type BudgetMovement } from "../../core/pricing/budgets.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import { balanceKey, levelKey } from "../../db/queries/budgets.ts";
 import { sameLevel } from "../../db/queries/usage.ts";
 import { type BudgetSubject, spanOf, valueOf } from "./budget-book.ts";
 import { type BudgetWrites, moveBudget, setBalance } from "./budget-moves.ts";
-import { type BudgetPart, costOfUnits, viewBudget } from "./budget-parts.ts";
+import { type BudgetPart, viewBudget } from "./budget-parts.ts";
 import type { BudgetView, UnitCosts } from "./request.ts";
 
 /* Budgets that holds and leases count towards: how they move, and how much they leave. */
@@ -117,11 +118,9 @@ export function deniedSettlement(
   changes: readonly HeldChange[],
 ): BudgetView | undefined {
   const denying = heldParts(subject, hold).find((part) => {
-    const { fit, value, balance, amount: held } = part;
-    const change = changes.find((one) => one.held.budget === fit.budget.id && one.held.spender === fit.spender);
-    const counted = change?.counted ?? 0;
-    if (fit.budget.mode === "warn" || value === undefined || counted <= held) return false;
-    return total([balance.used, balance.held, -held, counted]) > value;
+    const { budget, spender } = part.fit;
+    const change = changes.find(({ held }) => held.budget === budget.id && held.spender === spender);
+    return deniesSettlement(part, change?.counted ?? 0);
   });
   return denying && viewBudget(denying);
 }

@@ -14,6 +14,7 @@ import {
 import { total } from "../../core/exact.ts";
 import { withBlocks } from "../../core/pricing/blocks.ts";
 import type { Spender } from "../../core/pricing/budgets.ts";
+import { firstDenying } from "../../core/pricing/budget-decision.ts";
 import { involvedLimits, prepareEvaluation } from "../../core/pricing/evaluate.ts";
 import { idOf } from "../../core/pricing/evaluation.ts";
 import { holdsAt } from "../../core/pricing/overrides.ts";
@@ -26,7 +27,7 @@ import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { addedByBlocks } from "../evaluations.ts";
-import { budgetParts, firstDenying } from "./budget-parts.ts";
+import { budgetParts } from "./budget-parts.ts";
 import { decideByLimits, involvedLevels } from "./decision.ts";
 import { missingBlocks } from "./missing-blocks.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";

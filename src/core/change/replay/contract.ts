@@ -1,7 +1,8 @@
-import { sum, sumOfProducts } from "../../exact.ts";
-import { nextBoundary } from "../../period.ts";
-import { trackedLimits } from "../../pricing/compile.ts";
-import { creditTermsOf } from "../../pricing/credits.ts";
+import { sum, total } from "../../exact.ts";
+import { costOfUnits, deniesSettlement, firstDenying } from "../../pricing/budget-decision.ts";
+import { budgetTermsOf } from "../../pricing/budget-terms.ts";
+import type { Budget } from "../../pricing/budgets.ts";
+import { creditTermsOf, type Rates } from "../../pricing/credits.ts";
 import { decideConsumption, offReasonOf } from "../../pricing/decide.ts";
 import { type Evaluation, involvedLimits } from "../../pricing/evaluate.ts";
 import { limitValue, locateFeature } from "../../pricing/evaluation.ts";
@@ -9,12 +10,16 @@ import { isBound } from "../../pricing/model.ts";
 import type { Steps } from "../../steps.ts";
 import { ActualContract } from "./actual.ts";
 import { add, Balances, type LevelTerms, type ReplayedLevel } from "./balances.ts";
+import { ReplayedBudgets, type ReplayedPart } from "./budgets.ts";
+import { type Call, callsOf, pricedAmount, unitCosts } from "./calls.ts";
 import { Entitled, type ReplaySetting, type Resolve, SharedTerms } from "./entitled.ts";
 import { type ContractRecord, type Placement, placementKey } from "./record.ts";
-import type { RecordedHold, RecordedLevel, RecordedMovement, RecordedTerms } from "./record.ts";
+import { levelsOf } from "./levels.ts";
+import { Reverts } from "./reverts.ts";
+import type { RecordedHold, RecordedMovement, RecordedTerms } from "./record.ts";
 
 /** Reason why a replayed call is denied. `gone`: the target lacks the feature or a limit of the call. */
-export type DenialReason = "LIMIT_REACHED" | "NOT_GRANTED" | "gone";
+export type DenialReason = "LIMIT_REACHED" | "NOT_GRANTED" | "BUDGET_REACHED" | "gone";
 
 /** Receives what a replay finds of one contract. */
 export interface Findings {
@@ -29,30 +34,34 @@ export interface Findings {
   }): void;
 }
 
-/** Movements of one call, which are decided together. */
-interface Call {
-  readonly kind: RecordedMovement[0];
-  readonly featureId: string | null;
-  readonly operationId: string;
+/** A granted call has what it counts: limit ids, and what it takes of budgets. */
+type Decided =
+  | { readonly ids: ReadonlySet<string>; readonly budgets: readonly ReplayedPart[] }
+  | { readonly reason: DenialReason };
+
+/** A change at a moment, other than a call. */
+interface Event {
+  readonly at: number;
+  readonly run: () => void;
+}
+
+/** A hold that the target granted, with what it holds of budgets. */
+interface OpenHold {
+  readonly hold: RecordedHold;
+  readonly budgets: readonly ReplayedPart[];
+}
+
+/** A call to decide. */
+interface Decision extends Pick<Call, "spender"> {
+  readonly featureId: string;
+  readonly amounts: Readonly<Record<string, number>>;
   readonly at: number;
   readonly usedAt: number;
-  readonly rows: RecordedMovement[];
+  /** Also denies amounts that do not fit into a limit. */
+  readonly strict: boolean;
+  /** Movements with units, for budgets that count some of them. */
+  readonly rows: readonly RecordedMovement[];
 }
-
-/** A call that is reverted later: what the replay counted of each level, and what the ledger did. */
-interface Reverted {
-  readonly featureId: string | null;
-  readonly parts: {
-    readonly serviceId: string;
-    readonly limitName: string;
-    readonly recorded: number;
-    /** Number of resets of the level at the call. */
-    readonly resets: number;
-    counted: number;
-  }[];
-}
-
-type Decided = { readonly ids: ReadonlySet<string> } | { readonly reason: DenialReason };
 
 /** Replays one contract under the target. `Findings` receive each call in the range. */
 export class ContractReplay {
@@ -61,11 +70,9 @@ export class ContractReplay {
   readonly #record: ContractRecord;
   readonly #findings: Findings;
   readonly #shared: SharedTerms;
-  /** Operations that are given back in part, such as leases that end early. */
-  readonly #givenBack: ReadonlySet<string>;
-  /** Calls that are reverted, by the moment of the revert, and by operation. */
-  readonly #reverted = new Map<number | string, Reverted[]>();
-  readonly #openHolds = new Map<string, RecordedHold>();
+  readonly #budgets: ReplayedBudgets;
+  readonly #reverts: Reverts;
+  readonly #openHolds = new Map<string, OpenHold>();
   /** Holds that the target refuses, with the reason. */
   readonly #refusedHolds = new Map<string, DenialReason>();
   readonly #actual: ActualContract;
@@ -82,14 +89,39 @@ export class ContractReplay {
     this.#findings = findings;
     this.#shared = shared;
     this.#actual = new ActualContract(setting, shared);
-    this.#givenBack = new Set(record.movements.flatMap(([kind, , , , id]) => (kind === "revert" ? [id] : [])));
+    this.#budgets = new ReplayedBudgets(record.budgets ?? []);
+    this.#reverts = new Reverts(record.movements);
   }
 
   *run(): Steps<void> {
     const { from, to } = this.#setting;
+    const others = this.#otherEvents();
+    let next = 0;
+    const runUntil = (moment: number) => {
+      for (let event = others[next]; event !== undefined && event.at <= moment; event = others[(next += 1)]) {
+        this.#advance(Math.max(event.at, from));
+        event.run();
+      }
+    };
+    let steps = 0;
+    for (const call of callsOf(this.#record.movements)) {
+      if (call.usedAt >= to) continue;
+      const at = Math.min(Math.max(call.at, from), to - 1);
+      runUntil(call.operationId !== "" && this.#openHolds.has(call.operationId) ? at - 1 : at);
+      this.#advance(at);
+      this.#apply(call, at);
+      for (const row of call.rows) this.#actual.move(row);
+      if ((steps += 1) % 64 === 0) yield;
+    }
+    runUntil(to - 1);
+    this.#advance(to - 1);
+  }
+
+  /** Lists events other than calls, in order; of one moment, terms come first. */
+  #otherEvents(): Event[] {
+    const { from, to } = this.#setting;
     const { terms, blocks, holds } = this.#record;
-    /** Events other than calls, in order; of one moment, terms come first. */
-    const others: { at: number; run: () => void }[] = [];
+    const others: Event[] = [];
     for (const [index, each] of terms.entries()) {
       const isFirst = index === 0 && each.since <= from;
       others.push({ at: isFirst ? -Infinity : each.since, run: () => this.#enter(each, isFirst ? from : each.since) });
@@ -116,26 +148,7 @@ export class ContractReplay {
       others.push({ at: Math.max(hold.createdAt, from), run: () => this.#take(hold, hold.createdAt < from) });
       if (hold.endedAt < to) others.push({ at: hold.endedAt, run: () => this.#release(hold.id) });
     }
-    others.sort((one, other) => one.at - other.at);
-    let next = 0;
-    const runUntil = (moment: number) => {
-      for (let event = others[next]; event !== undefined && event.at <= moment; event = others[(next += 1)]) {
-        this.#advance(Math.max(event.at, from));
-        event.run();
-      }
-    };
-    let steps = 0;
-    for (const call of callsOf(this.#record.movements)) {
-      if (call.usedAt >= to) continue;
-      const at = Math.min(Math.max(call.at, from), to - 1);
-      runUntil(call.operationId !== "" && this.#openHolds.has(call.operationId) ? at - 1 : at);
-      this.#advance(at);
-      this.#apply(call, at);
-      for (const row of call.rows) this.#actual.move(row);
-      if ((steps += 1) % 64 === 0) yield;
-    }
-    runUntil(to - 1);
-    this.#advance(to - 1);
+    return others.toSorted((one, other) => one.at - other.at);
   }
 
   #advance(moment: number): void {
@@ -157,7 +170,7 @@ export class ContractReplay {
 
   /** Enters new terms: levels that both have keep their balance. */
   #enter(terms: RecordedTerms, since: number): void {
-    const { serviceId, target, from } = this.#setting;
+    const { serviceId, target } = this.#setting;
     this.#terms = terms;
     this.#placement = undefined;
     this.#actual.enter(terms);
@@ -172,36 +185,15 @@ export class ContractReplay {
     };
     this.#entitled = new Entitled(terms, this.#shared, resolve, serviceId);
     const kept = new Set<string>();
-    const put = (level: Omit<ReplayedLevel, "held" | "resets" | "runningSince">) => {
+    for (const level of levelsOf(terms, this.#setting, since)) {
       kept.add(`${level.serviceId} ${level.limitName}`);
-      if (this.balances.level(level.serviceId, level.limitName) !== undefined) return;
-      this.balances.put({ ...level, held: 0, resets: 0, runningSince: since });
-    };
-    if (terms.services.some((service) => service.serviceId === serviceId)) {
-      for (const { name, period } of trackedLimits(target)) {
-        const recorded = terms.levels.find((level) => level.serviceId === serviceId && level.limitName === name);
-        const limit = { serviceId, limitName: name, consumed: consumedOf(recorded, from) };
-        if (period === undefined) put({ ...limit, anchor: null, period: null, resetAt: null });
-        else {
-          const anchor = new Date(recorded?.anchor ?? (since > from ? since : terms.startDate));
-          const isSame = recorded?.periodUnit === period.unit && Number(recorded.periodValue) === period.value;
-          const recordedReset = isSame && recorded.resetAt !== null ? Date.parse(recorded.resetAt) : -Infinity;
-          const resetAt =
-            recordedReset >= since
-              ? new Date(recordedReset)
-              : nextBoundary(anchor, period, new Date(Math.max(since, anchor.getTime()) - 1));
-          put({ ...limit, anchor, period, resetAt });
-        }
-      }
-    }
-    // The movements of other services say when these reset.
-    for (const level of terms.levels) {
-      if (level.serviceId === serviceId) continue;
-      const { limitName } = level;
-      const consumed = consumedOf(level, from);
-      put({ serviceId: level.serviceId, limitName, consumed, anchor: null, period: null, resetAt: null });
+      if (this.balances.level(level.serviceId, level.limitName) === undefined) this.balances.put(level);
     }
     this.balances.keepOnly((level) => kept.has(`${level.serviceId} ${level.limitName}`));
+    this.#budgets.enter(terms, this.balances.levels.values(), (service) => {
+      const pricing = service.serviceId === serviceId ? target : this.#setting.pricings.get(service.hash);
+      return pricing === undefined ? [] : budgetTermsOf(pricing.pricing);
+    });
     this.#readUsage();
   }
 
@@ -243,7 +235,7 @@ export class ContractReplay {
       const level = this.balances.level(serviceId, limitName);
       if (level === undefined) continue;
       const isReplaced = serviceId === this.#setting.serviceId;
-      if (kind === "revert") this.#revert(row, level);
+      if (kind === "revert") this.#change(level, { consumed: this.#reverts.revert(row, level, this.#budgets) });
       else if (kind === "reset" && isReplaced) {
         this.balances.resetByHand(level, new Date(at), this.#levelTerms);
         this.#readUsage();
@@ -256,24 +248,25 @@ export class ContractReplay {
     const { featureId, operationId, usedAt, rows } = call;
     const isInRange = usedAt >= this.#setting.from;
     const amounts: Record<string, number> = {};
-    const priced = rows.map((row) => this.#pricedAmount(row));
+    const priced = rows.map((row) => (this.#isPriced(row) ? pricedAmount(row, this.#ratesOf(row)) : row[5]));
     for (const [index, [, serviceId, limitName, , , recorded]] of rows.entries()) {
       const id = this.#idOf({ serviceId, limitName });
       if (id !== undefined) amounts[id] = sum(amounts[id] ?? 0, priced[index] ?? recorded);
     }
-    const hold = this.#openHolds.get(operationId);
-    this.#release(operationId);
+    const held = this.#openHolds.get(operationId);
     const evaluation = this.#entitled?.evaluation(this.balances, at);
+    const settled = held && evaluation && this.#budgets.current(held.budgets, at, evaluation);
+    this.#release(operationId);
     const refused = this.#refusedHolds.get(operationId);
     if (usedAt < at && refused === undefined && this.#isLate(call)) return;
     let decided: Decided = { reason: refused ?? "gone" };
     const isPriced = priced.every((amount) => amount !== undefined);
-    // Budgets would be asked here, by the spender of the call: they are not replayed.
     if (refused === undefined && evaluation !== undefined && isPriced && !this.#isGone(call, evaluation)) {
+      const { spender } = call;
       decided =
-        hold === undefined
-          ? this.#decide(evaluation, featureId ?? "", amounts, { at, strict: false })
-          : this.#settle(evaluation, hold, amounts);
+        held === undefined
+          ? this.#decide(evaluation, { featureId: featureId ?? "", amounts, at, usedAt, strict: false, spender, rows })
+          : this.#settle(evaluation, held.hold, { amounts, rows, budgets: settled ?? [] });
     }
     const parts = rows.map(([, serviceId, limitName, , , recorded], index) => {
       const level = this.balances.level(serviceId, limitName);
@@ -282,53 +275,81 @@ export class ContractReplay {
       if (isCounted) this.#change(level, { consumed: counted });
       return { serviceId, limitName, recorded, resets: level?.resets ?? 0, counted };
     });
-    const revertedAt = rows[0]?.[8] ?? undefined;
-    const reverted = { featureId, parts };
-    for (const key of [revertedAt, this.#givenBack.has(operationId) ? operationId : undefined])
-      if (key !== undefined) this.#reverted.set(key, [...(this.#reverted.get(key) ?? []), reverted]);
+    const budgets = "ids" in decided ? decided.budgets : [];
+    for (const part of budgets) this.#budgets.move(part, { used: part.amount });
+    this.#reverts.keep({ featureId, parts, budgets }, { operationId, revertedAt: rows[0]?.[8] });
     if (!isInRange) return;
     if ("ids" in decided) this.#findings.counted(usedAt);
     else this.#findings.denied({ at: usedAt, group: this.#placement?.group, reason: decided.reason, amounts });
   }
 
-  /** Returns what a movement costs under the target. Undefined if its units have no rate there. */
-  #pricedAmount([, serviceId, limitName, , , recorded, , , , units]: RecordedMovement): number | undefined {
-    if (units === null || serviceId !== this.#setting.serviceId) return recorded;
-    const rates = creditTermsOf(this.#setting.target.pricing).rates.get(limitName);
-    const products: (readonly [number, number])[] = [];
-    for (const [unit, [number]] of Object.entries(units)) {
-      const rate = rates?.get(unit);
-      if (rate === undefined) return undefined;
-      products.push([number, rate]);
-    }
-    return sumOfProducts(products);
+  /** True if a movement names units of the replaced service, which the target prices. */
+  #isPriced(row: RecordedMovement): boolean {
+    return row[9] !== null && row[1] === this.#setting.serviceId;
   }
 
-  /** Settles a hold that the target granted: up to the held amounts always, and more within numeric limits. */
-  #settle(evaluation: Evaluation, hold: RecordedHold, amounts: Readonly<Record<string, number>>): Decided {
+  #ratesOf([, serviceId, limitName]: RecordedMovement): Rates | undefined {
+    if (serviceId !== this.#setting.serviceId) return undefined;
+    return creditTermsOf(this.#setting.target.pricing).rates.get(limitName);
+  }
+
+  /** Returns what units with this beginning cost in the movements of one limit. */
+  #costOfUnits(rows: readonly RecordedMovement[], { serviceId, limitName }: Budget, beginning: string): number {
+    const those = rows.filter((row) => row[1] === serviceId && row[2] === limitName);
+    return total(those.map((row) => costOfUnits(unitCosts(row, this.#ratesOf(row)), beginning)));
+  }
+
+  /** Settles a hold that the target granted: up to the held amounts always, and more within numeric limits and budgets. */
+  #settle(
+    evaluation: Evaluation,
+    hold: RecordedHold,
+    { amounts, rows, budgets }: Pick<Decision, "amounts" | "rows"> & { budgets: readonly ReplayedPart[] },
+  ): Decided {
     const isAbove = hold.amounts.some(({ serviceId, limitName, amount: held }) => {
       const id = this.#idOf({ serviceId, limitName }) ?? "";
       const [limit, amount] = [limitValue(evaluation, id), amounts[id] ?? 0];
       return isBound(limit) && amount > held && sum(this.#usage.get(id) ?? 0, amount) > limit;
     });
-    return isAbove ? { reason: "LIMIT_REACHED" } : { ids: new Set(Object.keys(amounts)) };
+    if (isAbove) return { reason: "LIMIT_REACHED" };
+    const counted = budgets.map((part): ReplayedPart => {
+      const { budget } = part.fit;
+      const all = amounts[part.id] ?? 0;
+      if (budget.unit === null) return { ...part, amount: all };
+      const hasUnits = rows.some(([, , , , , , , , , units]) => units !== null);
+      const amount = hasUnits ? this.#costOfUnits(rows, budget, budget.unit) : Math.min(part.amount, all);
+      return { ...part, amount };
+    });
+    const isDenied = budgets.some((part, index) => deniesSettlement(part, counted[index]?.amount ?? 0));
+    return isDenied ? { reason: "BUDGET_REACHED" } : { ids: new Set(Object.keys(amounts)), budgets: counted };
   }
 
-  /** Decides a call by the expression that decided it in reality. */
-  #decide(
-    evaluation: Evaluation,
-    featureId: string,
-    amounts: Readonly<Record<string, number>>,
-    { at, strict }: { at: number; strict: boolean },
-  ): Decided {
+  /** Decides a call by the expression that decided it in reality, and by the budgets that fit its spender. */
+  #decide(evaluation: Evaluation, call: Decision): Decided {
+    const { featureId, amounts, at, strict } = call;
     const feature = locateFeature(evaluation, featureId)?.feature;
     const mode = feature?.client === feature?.server ? { server: false } : this.#actual.modeOf(featureId, at);
     // A limit that only the target has is not consumed: nobody reported it.
     const expected: Record<string, number> = {};
-    for (const { id } of involvedLimits(evaluation, featureId, mode)) expected[id] = amounts[id] ?? 0;
+    const involved = involvedLimits(evaluation, featureId, mode);
+    for (const { id } of involved) expected[id] = amounts[id] ?? 0;
     const { result } = decideConsumption(evaluation, this.#usage, { featureId, expected, mode, strict });
-    if (result.eval && result.error === null) return { ids: new Set(Object.keys(expected)) };
-    return { reason: offReasonOf(evaluation, this.#usage, featureId, { mode, used: result.used }) };
+    if (!result.eval || result.error !== null)
+      return { reason: offReasonOf(evaluation, this.#usage, featureId, { mode, used: result.used }) };
+    const budgets = this.#budgets.isEmpty
+      ? []
+      : this.#budgetParts(evaluation, involved, { ...call, amounts: expected });
+    if (firstDenying(budgets) !== undefined) return { reason: "BUDGET_REACHED" };
+    return { ids: new Set(Object.keys(expected)), budgets };
+  }
+
+  #budgetParts(evaluation: Evaluation, involved: ReturnType<typeof involvedLimits>, call: Decision): ReplayedPart[] {
+    const levels = involved.flatMap(({ id, serviceName, limitName }) => {
+      const serviceId = this.#terms?.services.find(({ key }) => key === serviceName)?.serviceId;
+      const level = serviceId === undefined ? undefined : this.balances.level(serviceId, limitName);
+      return level === undefined ? [] : [{ id, level }];
+    });
+    const costOf = (budget: Budget, beginning: string) => this.#costOfUnits(call.rows, budget, beginning);
+    return this.#budgets.parts(levels, { ...call, evaluation, costOfUnits: costOf });
   }
 
   /** True if the target lacks the feature, or a limit that the call consumed. */
@@ -352,24 +373,6 @@ export class ContractReplay {
     });
   }
 
-  /** Gives back what the replay counted for the reverted calls, and what was counted before the range. */
-  #revert([, serviceId, limitName, featureId, operationId, amount, at]: RecordedMovement, level: ReplayedLevel): void {
-    const isPart = this.#reverted.has(operationId);
-    const calls = this.#reverted.get(isPart ? operationId : at) ?? [];
-    let earlier = -amount;
-    for (const call of calls) {
-      if (call.featureId !== featureId) continue;
-      for (const part of call.parts) {
-        if (part.serviceId !== serviceId || part.limitName !== limitName) continue;
-        const given = isPart ? Math.min(-amount, part.counted) : part.counted;
-        earlier = isPart ? 0 : sum(earlier, -part.recorded);
-        if (part.resets === level.resets) this.#change(level, { consumed: -given });
-        part.counted = sum(part.counted, -given);
-      }
-    }
-    if (earlier > 0 && level.resets === 0) this.#change(level, { consumed: -earlier });
-  }
-
   #take(hold: RecordedHold, isEarlier: boolean): void {
     if (!this.#isOfService(hold.featureId)) return;
     const amounts: Record<string, number> = {};
@@ -377,60 +380,43 @@ export class ContractReplay {
       const id = this.#idOf({ serviceId, limitName });
       if (id !== undefined) amounts[id] = amount;
     }
-    if (!isEarlier) {
-      const evaluation = this.#entitled?.evaluation(this.balances, this.#now);
-      const rows = hold.amounts.map(({ serviceId, limitName }) => ["consume", serviceId, limitName] as const);
-      const decided: Decided =
-        evaluation === undefined || this.#isGone({ featureId: hold.featureId, rows }, evaluation)
-          ? { reason: "gone" }
-          : this.#decide(evaluation, hold.featureId, amounts, { at: this.#now, strict: true });
-      if ("reason" in decided) {
-        this.#refusedHolds.set(hold.id, decided.reason);
-        return;
-      }
+    const evaluation = this.#entitled?.evaluation(this.balances, this.#now);
+    const rows = hold.amounts.map(({ serviceId, limitName }) => ["consume", serviceId, limitName] as const);
+    const decided: Decided =
+      evaluation === undefined || this.#isGone({ featureId: hold.featureId, rows }, evaluation)
+        ? { reason: "gone" }
+        : this.#decide(evaluation, {
+            featureId: hold.featureId,
+            amounts,
+            at: this.#now,
+            usedAt: this.#now,
+            strict: true,
+            spender: hold.spender ?? null,
+            rows: [],
+          });
+    // One of before the range was granted already.
+    if ("reason" in decided && !isEarlier) {
+      this.#refusedHolds.set(hold.id, decided.reason);
+      return;
     }
-    this.#openHolds.set(hold.id, hold);
-    this.#hold(hold, 1);
+    const open = { hold, budgets: "ids" in decided ? decided.budgets : [] };
+    this.#openHolds.set(hold.id, open);
+    this.#hold(open, 1);
   }
 
   /** Gives back what a hold holds, if it is open. */
   #release(id: string): void {
-    const hold = this.#openHolds.get(id);
-    if (hold === undefined) return;
+    const open = this.#openHolds.get(id);
+    if (open === undefined) return;
     this.#openHolds.delete(id);
-    this.#hold(hold, -1);
+    this.#hold(open, -1);
   }
 
-  #hold({ amounts }: RecordedHold, sign: 1 | -1): void {
+  #hold({ hold: { amounts }, budgets }: OpenHold, sign: 1 | -1): void {
     for (const { serviceId, limitName, amount } of amounts) {
       const level = this.balances.level(serviceId, limitName);
       if (level !== undefined) this.#change(level, { held: sign * amount });
     }
+    for (const part of budgets) this.#budgets.hold(part, sign * part.amount);
   }
-}
-
-/** Balance at the start of the range. A period that was over then had not been reset yet. */
-function consumedOf(level: RecordedLevel | undefined, from: number): number {
-  if (level?.consumed === undefined) return 0;
-  return level.resetAt !== null && Date.parse(level.resetAt) < from ? 0 : level.consumed;
-}
-
-/** Groups movements by call: rows of one operation that were written together. */
-function* callsOf(movements: readonly RecordedMovement[]): Generator<Call> {
-  let call: Call | undefined;
-  for (const row of movements) {
-    const [kind, , , featureId, operationId, , at, usedAt] = row;
-    const isSame =
-      call !== undefined &&
-      call.operationId === operationId &&
-      call.kind === kind &&
-      call.featureId === featureId &&
-      call.at === at;
-    if (call !== undefined && isSame) call.rows.push(row);
-    else {
-      if (call !== undefined) yield call;
-      call = { kind, featureId, operationId, at, usedAt: usedAt ?? at, rows: [row] };
-    }
-  }
-  if (call !== undefined) yield call;
 }

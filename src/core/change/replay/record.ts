@@ -1,4 +1,5 @@
 import type { Override } from "../../pricing/overrides.ts";
+import type { Budget } from "../../pricing/budgets.ts";
 import type { CountedUnits } from "../../pricing/credits.ts";
 import type { BlockOrigin } from "../../pricing/blocks.ts";
 import type { PeriodUnit } from "../../pricing/model.ts";
@@ -40,6 +41,23 @@ export interface RecordedLevel {
   readonly consumed?: number;
 }
 
+/** A budget of a contract. */
+export type RecordedBudget = Omit<Budget, "spender" | "origin"> & {
+  /** Path with `*` for any id. Null: the whole contract. */
+  readonly spender: string | null;
+};
+
+/** Balance of one spender at the start of the range, in the newest window by then. */
+export type RecordedBudgetBalance = readonly [
+  budget: string,
+  spender: string,
+  used: number,
+  /** Start of the window. */
+  since: number,
+  /** The limit was reset after the last use. */
+  isReset: boolean,
+];
+
 /** Terms of a contract from `since` until the next ones. */
 export interface RecordedTerms {
   readonly since: number;
@@ -52,6 +70,8 @@ export interface RecordedTerms {
   readonly services: readonly RecordedService[];
   readonly levels: readonly RecordedLevel[];
   readonly overrides: readonly RecordedOverride[] | null;
+  /** The contract's own budgets. Null or absent: none. */
+  readonly budgets?: readonly RecordedBudget[] | null;
 }
 
 /** A block that counted in the range. */
@@ -75,6 +95,8 @@ export interface RecordedHold {
   readonly id: string;
   readonly featureId: string;
   readonly amounts: readonly { readonly serviceId: string; readonly limitName: string; readonly amount: number }[];
+  /** Path of the spender. Null or absent: none. */
+  readonly spender?: string | null;
   readonly createdAt: number;
   /** When it was settled or released, or expired. */
   readonly endedAt: number;
@@ -97,6 +119,8 @@ export type RecordedMovement = readonly [
   revertedAt: number | null,
   /** Units of the call, with what each cost. Null: it named the amount. */
   units: CountedUnits | null,
+  /** Path of the spender. Null or absent: none. */
+  spender?: string | null,
 ];
 
 /** One contract in a range of time. */
@@ -108,6 +132,8 @@ export interface ContractRecord {
   readonly terms: readonly RecordedTerms[];
   readonly blocks: readonly RecordedBlock[];
   readonly holds: readonly RecordedHold[];
+  /** Balances of budgets. Absent without any. */
+  readonly budgets?: readonly RecordedBudgetBalance[] | null;
   /** In the order in which they were counted. */
   readonly movements: readonly RecordedMovement[];
 }

@@ -39,7 +39,7 @@ export const emptyPart = (): ReplayPart => ({
   contracts: 0,
   movements: 0,
   denied: noDenials(),
-  reasons: { LIMIT_REACHED: 0, NOT_GRANTED: 0, gone: 0 },
+  reasons: { LIMIT_REACHED: 0, NOT_GRANTED: 0, BUDGET_REACHED: 0, gone: 0 },
   revenue: { then: 0, replayed: 0 },
   unpriced: 0,
   paying: { more: 0, less: 0, same: 0 },
@@ -82,7 +82,8 @@ export function addPart(to: ReplayPart, from: ReplayPart, top: number): void {
   to.contracts += from.contracts;
   to.movements += from.movements;
   addDenied(to.denied, from.denied);
-  for (const reason of ["LIMIT_REACHED", "NOT_GRANTED", "gone"] as const) to.reasons[reason] += from.reasons[reason];
+  for (const reason of ["LIMIT_REACHED", "NOT_GRANTED", "BUDGET_REACHED", "gone"] as const)
+    to.reasons[reason] += from.reasons[reason];
   addPrice(to.revenue, from.revenue);
   to.unpriced += from.unpriced;
   for (const side of ["more", "less", "same"] as const) to.paying[side] += from.paying[side];

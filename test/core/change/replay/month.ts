@@ -75,7 +75,13 @@ export const consumed = (
   limitName: string,
   amount: number,
   at: number,
-  more: { operation?: string; usedAt?: number; revertedAt?: number; units?: Record<string, [number, number]> } = {},
+  more: {
+    operation?: string;
+    usedAt?: number;
+    revertedAt?: number;
+    units?: Record<string, [number, number]>;
+    spender?: string | null;
+  } = {},
 ): RecordedMovement => [
   "consume",
   "s",
@@ -87,6 +93,7 @@ export const consumed = (
   more.usedAt ?? null,
   more.revertedAt ?? null,
   more.units ?? null,
+  more.spender ?? null,
 ];
 
 export const recordOf = (userId: string, terms: RecordedTerms[], more: Partial<ContractRecord>): ContractRecord => ({

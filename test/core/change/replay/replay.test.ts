@@ -101,7 +101,7 @@ describe("a replay", () => {
       contracts: 1,
       movements: 8,
       denied: { contracts: 1, movements: 3, amounts: { "app-tasks": 3 } },
-      reasons: { LIMIT_REACHED: 3, NOT_GRANTED: 0, gone: 0 },
+      reasons: { LIMIT_REACHED: 3, NOT_GRANTED: 0, BUDGET_REACHED: 0, gone: 0 },
       days: [{ denied: 3, contracts: 1 }],
       top: [{ userId: "ada", denied: 3, firstDenialAt: new Date(FROM + 5 * 3_600_000).toISOString() }],
     });
@@ -123,7 +123,7 @@ describe("a replay", () => {
     const before = tasks();
     const target = tasks({ limit: "jobs" });
     const part = replayed([recordOf("ada", [free(before)], { movements: hourly(2) })], { before, target });
-    expect(part.reasons).toEqual({ LIMIT_REACHED: 0, NOT_GRANTED: 0, gone: 2 });
+    expect(part.reasons).toEqual({ LIMIT_REACHED: 0, NOT_GRANTED: 0, BUDGET_REACHED: 0, gone: 2 });
   });
 
   it("denies everything of a configuration without a target", () => {
