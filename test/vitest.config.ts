@@ -13,9 +13,11 @@ const POSTGRES = {
   // Saves a quarter of the time.
   isolate: false,
   globalSetup: GLOBAL_SETUP,
-  testTimeout: 30_000,
+  // Three files share two processors.
+  testTimeout: 60_000,
   hookTimeout: 60_000,
-  maxWorkers: 2,
+  // A file computes for three fifths of its time, Postgres included, and waits for the rest.
+  maxWorkers: 3,
 };
 
 /** Tests of everything that speaks to Postgres. */
@@ -98,7 +100,8 @@ export default defineConfig({
           include: ["test/**/*.pg.test.ts"],
         },
       },
-      // The oldest Postgres that we support is Debian's; `postgres` runs everything on the embedded one, directly.
+      // The oldest Postgres that we support is Debian's; `postgres` runs everything on the embedded one, directly. One group, so that
+      // the end of one project does not leave workers idle.
       {
         test: {
           ...POSTGRES,
@@ -111,7 +114,7 @@ export default defineConfig({
         test: {
           ...POSTGRES,
           name: "versions-debian",
-          sequence: { groupOrder: 9 },
+          sequence: { groupOrder: 8 },
           include: EACH_KIND,
         },
       },
@@ -119,7 +122,7 @@ export default defineConfig({
         test: {
           ...POSTGRES,
           name: "versions-embedded-pooled",
-          sequence: { groupOrder: 10 },
+          sequence: { groupOrder: 8 },
           include: EACH_KIND,
         },
       },
@@ -132,7 +135,8 @@ export default defineConfig({
           globalSetup: GLOBAL_SETUP,
           testTimeout: 30_000,
           hookTimeout: 60_000,
-          maxWorkers: 2,
+          // Processes are waited for most of the time.
+          maxWorkers: 3,
         },
       },
       {
