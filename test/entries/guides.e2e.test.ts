@@ -1,140 +1,42 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
+import { GUIDES, OTHER_GUIDES, ROOT, shellBlocksOf, useBeginner } from "./beginner.ts";
 
-/*
- * A new user's first hour: the `sh` blocks of README.md and of each guide that continues it run as printed, in an empty
- * folder, against what `npm start` starts. Only the two ports differ, because the usual ones may be in use.
- */
+/* A new user's first hour: README.md, and each guide that continues it but those of the client library. */
 
-const ROOT = resolve(import.meta.dirname, "../..");
-
-let folder: string;
-let server: ChildProcess;
-let output = "";
-let ports: { rest: number; events: number };
-
-async function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
-    const probe = createServer();
-    probe.once("error", fail);
-    probe.listen(0, () => {
-      const address = probe.address();
-      probe.close(() => (typeof address === "object" && address !== null ? done(address.port) : fail(new Error())));
-    });
-  });
-}
-
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "faregate-guides-"));
-  for (const name of ["src", "node_modules", "package.json", "tsconfig.json", ".package", "dist"]) {
-    await symlink(join(ROOT, name), join(folder, name));
-  }
-  ports = { rest: await freePort(), events: await freePort() };
-  server = spawn("npm", ["start"], {
-    cwd: folder,
-    env: { ...process.env, PORT: String(ports.rest), EVENTS_PORT: String(ports.events), LOG_LEVEL: "error" },
-    stdio: ["ignore", "pipe", "pipe"],
-    // A group of its own, so that it can be sent what a terminal sends at Ctrl-C.
-    detached: true,
-  });
-  server.stdout?.on("data", (chunk: Buffer) => (output += chunk.toString()));
-  server.stderr?.on("data", (chunk: Buffer) => (output += chunk.toString()));
-  await vi.waitFor(() => expect(output).toContain("Faregate is running"), { timeout: 50_000, interval: 100 });
-});
-
-afterAll(async () => {
-  const group = -(server.pid ?? 0);
-  process.kill(group, "SIGINT");
-  // npm is gone at once; what it started takes its time to drain.
-  await vi.waitFor(() => expect(() => process.kill(group, 0)).toThrow("ESRCH"), { timeout: 20_000, interval: 50 });
-  await rm(folder, { recursive: true, force: true });
-});
-
-/** Runs a script, echoing nothing; resolves with everything it printed. */
-function run(script: string, environment: Record<string, string>): Promise<{ code: number | null; text: string }> {
-  return new Promise((done) => {
-    const shell = spawn("bash", ["-c", script], { cwd: folder, env: { ...process.env, ...environment } });
-    let text = "";
-    shell.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
-    shell.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
-    shell.once("close", (code) => done({ code, text }));
-  });
-}
-
-function shellBlocks(text: string): string[] {
-  return [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? "");
-}
-
-async function shellBlocksOf(path: string): Promise<string[]> {
-  return shellBlocks(await readFile(join(ROOT, path), "utf8"));
-}
-
-/** Runs blocks in one shell and expects each printed `# answer` among the output lines, in the printed order. */
-async function expectAnswers(blocks: readonly string[]): Promise<string> {
-  const password = /with the password (\S+)/.exec(output)?.[1] ?? "";
-  expect(password, output).not.toBe("");
-  const script = blocks
-    .join("\n")
-    .replaceAll("localhost:3000", `localhost:${ports.rest}`)
-    .replaceAll("localhost:5403", `localhost:${ports.events}`);
-  // curl prints no newline after an answer.
-  const separated = script.replaceAll("curl -s ", "curl -sS -w '\\n' ");
-  const { code, text } = await run(`set -e -o pipefail\n${separated}`, { ADMIN_PASSWORD: password });
-  expect(code, text).toBe(0);
-  const lines = text.split("\n").map((line) => line.trim());
-  let at = 0;
-  for (const [, answer = ""] of script.matchAll(/^# (.+)$/gm)) {
-    const found = lines.indexOf(answer, at);
-    expect(found, `${answer}\n— was not printed in\n${text}`).toBeGreaterThanOrEqual(0);
-    at = found + 1;
-  }
-  return text;
-}
+const beginner = useBeginner();
 
 test("the README's commands lead from sign-in to a denied consumption and print its answers", async () => {
-  const blocks = await shellBlocksOf("README.md");
+  const blocks = shellBlocksOf("README.md");
   expect(blocks.length).toBeGreaterThanOrEqual(6);
-  const text = await expectAnswers(blocks);
+  const text = await beginner.expectAnswers(blocks);
   expect(text).toContain('"activePricings":{"1.0.0":{"id":"');
   expect(text).toContain('"maxTasks":{"resetTimeStamp":"');
-}, 60_000);
+}, 120_000);
 
 test("a wrong password makes the README's sign-in print the server's error", async () => {
-  const [signIn = ""] = await shellBlocksOf("README.md");
-  const script = signIn.replaceAll("localhost:3000", `localhost:${ports.rest}`);
-  const { code, text } = await run(`set -e\n${script}`, { ADMIN_PASSWORD: "wrong" });
+  const [signIn = ""] = shellBlocksOf("README.md");
+  const { code, text } = await beginner.run(`set -e\n${beginner.addressed(signIn)}`, { ADMIN_PASSWORD: "wrong" });
   expect(code).toBe(1);
   expect(text).toContain('The server answered {"error":"INVALID DATA: Invalid credentials"}');
-}, 60_000);
-
-const GUIDES = readdirSync(join(ROOT, "src/docs"))
-  .filter((name) => name.endsWith(".md"))
-  .map((name) => ({ name, blocks: shellBlocks(readFileSync(join(ROOT, "src/docs", name), "utf8")) }));
+}, 120_000);
 
 /** The page for coding agents. */
 const LLMS = "src/docs/llms.txt";
 
-/** Begins with a dump and an empty database: migrate-guide.e2e.test.ts runs it. */
-const ELSEWHERE = "migrate-from-space.md";
-
-test.each(GUIDES.filter(({ name, blocks }) => blocks.length > 0 && name !== ELSEWHERE))(
+test.each(OTHER_GUIDES)(
   "the commands of src/docs/$name continue the README and print its answers",
-  async ({ blocks }) => {
-    await expectAnswers([...(await shellBlocksOf("README.md")), ...blocks]);
-  },
-  60_000,
+  async (guide) => void (await beginner.expectContinued(guide)),
+  120_000,
 );
 
 test("llms.txt is complete: its commands run without any other page, and print its answers", async () => {
-  const blocks = await shellBlocksOf(LLMS);
+  const blocks = shellBlocksOf(LLMS);
   expect(blocks.length).toBeGreaterThanOrEqual(3);
-  await expectAnswers(blocks);
-}, 60_000);
+  await beginner.expectAnswers(blocks);
+}, 120_000);
 
 /** Pages whose TypeScript stands alone. Elsewhere blocks are excerpts. */
 const WHOLE = [LLMS, ...["ai", "credits", "openfeature", "teams"].map((name) => `src/docs/${name}.md`)];
@@ -146,7 +48,7 @@ test("the TypeScript of pages whose blocks stand alone compiles, by the strictes
     ),
   );
   for (const page of WHOLE) expect(files.map(({ name }) => name).join()).toContain(basename(page));
-  const project = join(folder, "blocks");
+  const project = join(beginner.folder(), "blocks");
   await mkdir(project);
   for (const { name, code } of files) await writeFile(join(project, name), code);
   const source = (path: string) => [join(ROOT, "src", path)];
@@ -169,9 +71,9 @@ test("the TypeScript of pages whose blocks stand alone compiles, by the strictes
       exclude: [],
     }),
   );
-  const { code, text: said } = await run(`node_modules/.bin/tsc -p ${project}`, {});
+  const { code, text: said } = await beginner.run(`node_modules/.bin/tsc -p ${project}`, {});
   expect(code, said).toBe(0);
-}, 60_000);
+}, 120_000);
 
 test("guides of five topics have commands, and the README stays below 12 kB", async () => {
   expect(GUIDES.filter(({ blocks }) => blocks.length > 0).length).toBeGreaterThanOrEqual(5);

@@ -8,26 +8,10 @@ import { createTestToken, type TestTokenPayload } from "../../src/client/front/t
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { launchChromium } from "../support/chromium.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
+import { GAZETTE } from "../support/pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
 /* The React library in Chromium, in StrictMode and development, from another origin than the service's. */
-
-const PRICING = `
-saasName: Gazette
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-features:
-  archive:
-    valueType: BOOLEAN
-    defaultValue: false
-    type: DOMAIN
-    expression: pricingContext['features']['archive']
-plans:
-  BASIC: { price: 0, features: null }
-  PREMIUM: { price: 9, features: { archive: { value: true } } }
-`;
 
 let api: TestApi;
 let server: RunningServer;
@@ -40,8 +24,8 @@ beforeAll(async () => {
   api = await createTestApi({ resources: { keyring, now: () => new Date() } });
   [server, browser] = await Promise.all([startEventServer(api.database.url), launchChromium()]);
   const key = api.callers.all.key;
-  expect((await api.call("POST", "/services", { key, body: yamlUpload(PRICING) })).status).toBe(201);
-  const next = yamlUpload(PRICING.replace("1.0.0", "2.0.0"));
+  expect((await api.call("POST", "/services", { key, body: yamlUpload(GAZETTE) })).status).toBe(201);
+  const next = yamlUpload(GAZETTE.replace("1.0.0", "2.0.0"));
   expect((await api.call("POST", "/services/Gazette/pricings", { key, body: next })).status).toBe(201);
 });
 afterAll(async () => {

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { launchChromium } from "../support/chromium.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
+import { GAZETTE } from "../support/pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import type { Load } from "./racing-users-app.tsx";
 
@@ -14,23 +15,6 @@ import type { Load } from "./racing-users-app.tsx";
  * Two users in quick succession while the client's lazy chunk is on its way, in a production build of Vite: its preloading makes
  * the imports of one chunk resolve in any order. Source: contract clients §1.5 row 3, §1.8; defects R2, R13.
  */
-
-const PRICING = `
-saasName: Gazette
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-features:
-  archive:
-    valueType: BOOLEAN
-    defaultValue: false
-    type: DOMAIN
-    expression: pricingContext['features']['archive']
-plans:
-  BASIC: { price: 0, features: null }
-  PREMIUM: { price: 9, features: { archive: { value: true } } }
-`;
 
 /** The second user comes at most this long after the first; half of the loads have less than a quarter of it. */
 const LONGEST_DELAY_MS = 40;
@@ -46,7 +30,7 @@ beforeAll(async () => {
   api = await createTestApi({ resources: { keyring, now: () => new Date() } });
   [server, browser] = await Promise.all([startEventServer(api.database.url), launchChromium()]);
   const key = api.callers.all.key;
-  expect((await api.call("POST", "/services", { key, body: yamlUpload(PRICING) })).status).toBe(201);
+  expect((await api.call("POST", "/services", { key, body: yamlUpload(GAZETTE) })).status).toBe(201);
   for (const [userId, plan] of [
     ["ada", "PREMIUM"],
     ["bob", "BASIC"],

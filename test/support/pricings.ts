@@ -81,3 +81,21 @@ usageLimits:
 plans:
   ALL: { price: 0, features: null }
 `;
+
+/** A pricing without limits. Its only feature, `archive`, is on in PREMIUM. The service is `gazette`. */
+export const GAZETTE = `
+saasName: Gazette
+syntaxVersion: "3.0"
+version: "1.0.0"
+createdAt: "2025-01-01"
+currency: EUR
+features:
+  archive:
+    valueType: BOOLEAN
+    defaultValue: false
+    type: DOMAIN
+    expression: pricingContext['features']['archive']
+plans:
+  BASIC: { price: 0, features: null }
+  PREMIUM: { price: 9, features: { archive: { value: true } } }
+`;
