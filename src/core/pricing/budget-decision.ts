@@ -45,7 +45,7 @@ export interface BudgetFacts<Level extends LevelName> {
   valueOf(budget: Budget): number | undefined;
 }
 
-/** What a call takes. */
+/** A call, with its amounts. */
 export interface BudgetCall {
   readonly spender: Spender;
   /** Moment of use, if it is not now. */

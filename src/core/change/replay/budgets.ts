@@ -11,7 +11,7 @@ import type { RecordedBudgetBalance, RecordedTerms } from "./record.ts";
 /** Amount that a replayed call takes of one budget. */
 export type ReplayedPart = BudgetPart<ReplayedLevel>;
 
-/** What a call takes of the budgets that fit its spender. */
+/** A call of a spender, with its amounts. */
 interface SpendingCall {
   readonly at: number;
   readonly usedAt: number;

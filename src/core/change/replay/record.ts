@@ -70,7 +70,7 @@ export interface RecordedTerms {
   readonly services: readonly RecordedService[];
   readonly levels: readonly RecordedLevel[];
   readonly overrides: readonly RecordedOverride[] | null;
-  /** The contract's own budgets. Null or absent: none. */
+  /** The contract's own budgets. Null or undefined: none. */
   readonly budgets?: readonly RecordedBudget[] | null;
 }
 
@@ -95,7 +95,7 @@ export interface RecordedHold {
   readonly id: string;
   readonly featureId: string;
   readonly amounts: readonly { readonly serviceId: string; readonly limitName: string; readonly amount: number }[];
-  /** Path of the spender. Null or absent: none. */
+  /** Path of the spender. Null or undefined: none. */
   readonly spender?: string | null;
   readonly createdAt: number;
   /** When it was settled or released, or expired. */
@@ -119,7 +119,7 @@ export type RecordedMovement = readonly [
   revertedAt: number | null,
   /** Units of the call, with what each cost. Null: it named the amount. */
   units: CountedUnits | null,
-  /** Path of the spender. Null or absent: none. */
+  /** Path of the spender. Null or undefined: none. */
   spender?: string | null,
 ];
 

@@ -3,7 +3,7 @@ import type { ReplayedLevel } from "./balances.ts";
 import type { ReplayedBudgets, ReplayedPart } from "./budgets.ts";
 import type { RecordedMovement } from "./record.ts";
 
-/** What a call counted of one level: in the replay, and in the ledger. */
+/** Amount of one level that a call counted, in the replay and in the ledger. */
 export interface CountedPart {
   readonly serviceId: string;
   readonly limitName: string;
@@ -17,7 +17,7 @@ export interface CountedPart {
 interface Reverted {
   readonly featureId: string | null;
   readonly parts: readonly CountedPart[];
-  /** What it took of budgets. */
+  /** Amounts of budgets that it counted. */
   readonly budgets: readonly ReplayedPart[];
 }
 
