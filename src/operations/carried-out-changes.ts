@@ -19,8 +19,8 @@ import { followSubscriptions } from "./followed-contracts.ts";
 import { type LockedServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
 /*
- * What a due change does to locked contracts: a new subscription, the end of a trial or of an unpaid contract, or a block
- * where the pricing refuses it. due-changes.ts finds and locks them. Source: contract custom-terms §4.
+ * Carries out due changes of contracts that due-changes.ts has locked. A change replaces the subscription, or ends a trial or
+ * an unpaid contract. It is blocked where the pricing refuses it. Source: contract custom-terms §4.
  */
 
 /** Enabled services by organization, and the ids of all locked ones. */

@@ -7,8 +7,8 @@ import { afterAll, beforeAll, expect, vi } from "vitest";
 import { freePort } from "../support/event-server.ts";
 
 /*
- * The `sh` blocks of README.md and of each guide that continues it run as printed, in an empty folder, against what
- * `npm start` starts. Only the two ports differ, because the usual ones may be in use.
+ * Runs the `sh` blocks of README.md and of the guides as printed, in an empty folder, against what `npm start` starts. Only
+ * the two ports differ, because the usual ones may be in use.
  */
 
 export const ROOT = resolve(import.meta.dirname, "../..");
@@ -40,7 +40,7 @@ export function shellBlocksOf(path: string): string[] {
   return [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? "");
 }
 
-/** What `npm start` runs, and the folder in which guides are followed. */
+/** A running `npm start`, and the folder in which guides are followed. */
 export interface Beginner {
   folder(): string;
   /** Makes printed addresses lead to the server. */

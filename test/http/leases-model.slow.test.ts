@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { calls, DAY, LIMIT, type MeteredReference, START, useMeteredModel } from "../support/metered-model.ts";
 
 /*
- * Calls in random order open, report and end leases in time, late and again, beside holds, strict consumption, reverts and
- * resets.
+ * Calls in random order open, report and end leases. They come in time, late and again, beside holds, strict consumption,
+ * reverts and resets.
  */
 
 const SECOND = 1000;

@@ -18,7 +18,7 @@ const PRICING = meterPricing(
   `{ valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: RENEWABLE, period: { value: 1, unit: DAY } }`,
 );
 
-/** What a reference computes: usage is what is consumed and what is held. */
+/** A reference in which usage is what is consumed and what is held. */
 export interface MeteredReference {
   readonly now: number;
   readonly consumed: number;
