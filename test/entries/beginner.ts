@@ -7,8 +7,8 @@ import { afterAll, beforeAll, expect, vi } from "vitest";
 import { freePort } from "../support/event-server.ts";
 
 /*
- * Runs the `sh` blocks of README.md and of the guides as printed, in an empty folder, against what `npm start` starts. Only
- * the two ports differ, because the usual ones may be in use.
+ * Runs the `sh` blocks of README.md and of the guides as printed, after `npm start` in an empty folder. Only the two ports
+ * differ, because the usual ones may be in use.
  */
 
 export const ROOT = resolve(import.meta.dirname, "../..");
