@@ -86,7 +86,7 @@ export class Meter {
   }
 
   /**
-   * Takes a hold for the prompt and as many output tokens as are left, in one call unless hardly anything is left.
+   * Takes a hold for the prompt and as many output tokens as are left. Sends one call unless hardly anything is left.
    * @throws LimitReachedError if not even one is left.
    */
   static async open(client: MeterClient, options: MeterOptions, prompt: string, asked: number): Promise<Meter> {

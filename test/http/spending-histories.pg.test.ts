@@ -9,8 +9,8 @@ import { contract, upload } from "../support/contracting.ts";
 import "../support/property-seed.ts";
 
 /*
- * Histories of blocks, rates, budgets, holds and batches of one contract over two processes, against the references of blocks and
- * budgets. All amounts of the reference are whole tenths. Source: contract credits §6, budgets §4.
+ * Histories of blocks, rates, budgets, holds and batches of one contract over two processes. They are held against the references
+ * of blocks and budgets. All amounts of the reference are whole tenths. Source: contract credits §6, budgets §4.
  */
 
 const START = Date.parse("2025-06-15T10:00:00.000Z");

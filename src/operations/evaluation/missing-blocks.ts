@@ -25,8 +25,7 @@ function raised({ services }: Evaluation, amounts: Amounts): Evaluation {
 }
 
 /**
- * Returns the smallest block of each limit of a feature that is off, so that these blocks together turn it on. Undefined if
- * no block does. An expression that demands more than the exact difference gets the next whole number.
+ * Returns the smallest blocks that together turn on a feature that is off, one per limit. Undefined if no block does. An expression that demands more than the exact difference gets the next whole number.
  */
 export function missingBlocks(
   { evaluation, usage }: Pick<Prepared, "evaluation" | "usage">,
