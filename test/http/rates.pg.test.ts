@@ -103,6 +103,28 @@ test("a call counts at the rates of the version that the contract has then", asy
   expect((await spend(userId, { a: 1, b: 1 })).body.used).toEqual({ [CREDITS]: 3.3 });
 });
 
+test("a hold of an amount, settled in units, counts at the budget of these units", async () => {
+  const userId = await subscribed();
+  const budget = { limit: CREDITS, unit: "a", amount: 0.3 };
+  expect(await api.call("PUT", `/contracts/${userId}/budgets/as`, { key, body: budget })).toMatchObject({
+    status: 201,
+  });
+  const hold = async () => {
+    const path = `/features/${userId}/scribe-write?hold=PT10M`;
+    return (await api.call<Answer>("POST", path, { key, body: { [CREDITS]: 5 } })).body.hold?.id;
+  };
+  const settle = async (id: string | undefined, units: object) =>
+    (await api.call<Answer>("POST", `/holds/${id}`, { key, body: { [CREDITS]: units } })).body;
+  const first = await hold();
+  expect(await settle(first, { a: 4 })).toMatchObject({ eval: false, budget: { name: "as", used: 0 } });
+  expect(await settle(first, { a: 2, b: 9 })).toMatchObject({ eval: true });
+  const second = await hold();
+  expect(await settle(second, { a: 2 })).toMatchObject({ eval: false, budget: { name: "as", used: 0.2 } });
+  expect(await settle(second, { a: 1 })).toMatchObject({ eval: true });
+  const shown = await api.call("GET", `/contracts/${userId}/budgets/as`, { key });
+  expect(shown.body["balances"]).toMatchObject([{ used: 0.3, held: 0, remaining: 0 }]);
+});
+
 test("a hold is settled at the rates with which it was taken", async () => {
   const userId = await subscribed();
   const taken = (await spend(userId, { a: 10 }, "?hold=PT10M")).body;

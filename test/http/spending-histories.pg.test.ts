@@ -89,7 +89,7 @@ const step = fc.oneof(
       fc.record({
         name: fc.constantFrom("all", "each", "vip", "runs", "models"),
         amount: fc.integer({ min: 0, max: 120 }),
-        window: fc.constantFrom("period" as const, "life" as const, "day" as const),
+        window: fc.constantFrom("period" as const, "life" as const, "day" as const, "week" as const, "first" as const),
         warns: fc.boolean(),
       }),
     ),
@@ -112,8 +112,7 @@ const SPENDERS: Record<string, string[]> = { all: [], each: ["*"], vip: ["a"], r
 
 interface OwnBudget extends ReferenceBudget {
   unit: string | null;
-  window: "period" | "life" | "day";
-  until?: number;
+  window: keyof typeof WINDOWS;
 }
 /** What one movement or hold takes of one balance of a budget. */
 interface Part {
@@ -141,7 +140,23 @@ interface BudgetBody {
   name: string;
   balances: { spender: string | null; used: number; held: number }[];
 }
+/** Windows as calls name them. */
+const WINDOWS = {
+  period: "period",
+  life: "life",
+  day: { value: 1, unit: "DAY", anchor: "utc" },
+  week: { value: 1, unit: "WEEK", anchor: "contract" },
+  first: { value: 3, unit: "HOUR", anchor: "first" },
+};
 const tenths = (value: number) => Math.round(value * 1e6) / 1e5;
+
+/** What an evaluation of a moment shows. */
+interface Past {
+  limit: number;
+  used: number;
+  budgets: string[];
+}
+const WATCHED = ["a", "x"];
 
 class History {
   readonly userId: string;
@@ -153,9 +168,12 @@ class History {
   counted: (Part & { window: string })[] = [];
   period = 0;
   periodSince: number;
+  readonly start: number;
   resetAt = 0;
   resetsLeft = new Map<string, number>();
   names = 0;
+  /** State after the last step of each moment, of the spender a/x. */
+  past = new Map<number, Past>();
 
   constructor(userId: string, rolls: boolean, now: number) {
     Object.assign(this.blocks, { granted: GRANTED });
@@ -163,6 +181,7 @@ class History {
     this.rolls = rolls;
     this.now = now;
     this.periodSince = now;
+    this.start = now;
     const own: OwnBudget = {
       name: "own",
       spender: ["*", "*"],
@@ -193,23 +212,50 @@ class History {
   get held() {
     return this.holds.reduce((sum, { amount }) => sum + amount, 0);
   }
-  windowOf(budget: OwnBudget, at: number): string {
-    return budget.window === "day" ? String(Math.floor(at / DAY)) : budget.window === "life" ? "" : `p${this.period}`;
+  /** Start of the last window from the first use, by budget and spender. */
+  begun = new Map<OwnBudget, Map<string, number>>();
+  begunAt({ budget, spender }: Pick<Part, "budget" | "spender">, at: number): number {
+    const since = this.begun.get(budget)?.get(spender);
+    return since === undefined || since + 3 * HOUR <= at ? at : since;
+  }
+  /** Names the window that a moment lies in. */
+  windowOf(part: Pick<Part, "budget" | "spender">, at: number): string {
+    const { window } = part.budget;
+    if (window === "day") return String(Math.floor(at / DAY));
+    if (window === "week") return String(Math.floor((at - this.start) / (7 * DAY)));
+    if (window === "first") return String(this.begunAt(part, at));
+    return window === "life" ? "" : `p${this.period}`;
   }
   usedOf(budget: OwnBudget, spender: string): { used: number; held: number } {
     const own = (part: Part) => part.budget === budget && part.spender === spender;
     const sum = (parts: Part[]) => parts.filter(own).reduce((total, part) => total + part.amount, 0);
-    const running = this.counted.filter(({ window }) => window === this.windowOf(budget, this.now));
+    const now = this.windowOf({ budget, spender }, this.now);
+    const running = this.counted.filter(({ window }) => window === now);
     return { used: sum(running), held: sum(this.holds.flatMap(({ parts }) => parts)) };
   }
+  /** Returns what a call at that moment takes of each budget whose running window it lies in. */
   parts(who: readonly string[], amount: number, units: Units | undefined, at = this.now): Part[] {
-    const isRunning = ({ window }: OwnBudget) =>
-      at === this.now || (window === "day" ? Math.floor(at / DAY) === Math.floor(this.now / DAY) : true);
-    return (this.budgets.fitting(who) as OwnBudget[]).filter(isRunning).map((budget) => ({
+    const isRunning = (part: Part) => {
+      const { window } = part.budget;
+      if (at === this.now || window === "life" || window === "period") return true;
+      if (window !== "first") return this.windowOf(part, at) === this.windowOf(part, this.now);
+      const since = this.begunAt(part, at);
+      return since <= at && this.now < since + 3 * HOUR;
+    };
+    const parts = (this.budgets.fitting(who) as OwnBudget[]).map((budget) => ({
       budget,
       spender: who.slice(0, budget.spender.length).join("/"),
       amount: budget.unit === null ? amount : costOf(units ?? {}, budget.unit),
     }));
+    return parts.filter(isRunning);
+  }
+  /** Begins windows with a use at that moment. */
+  begin(parts: readonly Part[], at = this.now): void {
+    for (const part of parts) {
+      if (part.budget.window !== "first" || part.amount === 0) continue;
+      const begun = this.begun.get(part.budget) ?? new Map<string, number>();
+      this.begun.set(part.budget, begun.set(part.spender, this.begunAt(part, at)));
+    }
   }
   denies({ budget, spender, amount }: Part, freed = 0): boolean {
     const { used, held } = this.usedOf(budget, spender);
@@ -221,9 +267,10 @@ class History {
     const usage = this.blocks.consumed + this.held;
     return usage < limit && usage + amount <= limit && !parts.some((part) => this.denies(part));
   }
-  count(parts: Part[], amount: number): void {
+  count(parts: Part[], amount: number, at = this.now): void {
     this.blocks.consumed += amount;
-    for (const part of parts) this.counted.push({ ...part, window: this.windowOf(part.budget, this.now) });
+    this.begin(parts, at);
+    for (const part of parts) this.counted.push({ ...part, window: this.windowOf(part, at) });
   }
 
   /** Goes to a moment through what is due until then. */
@@ -338,6 +385,7 @@ async function run(history: History, step: Step, index: number): Promise<void> {
       if (granted === undefined) return;
       expect(answer.body.eval, JSON.stringify(answer.body)).toBe(granted);
       if (!granted) return;
+      history.begin(parts);
       if (step.kind === "consume") return history.count(parts, amount);
       await history.call("POST", path(step.spender, "&revert=true&latest=true"));
       return;
@@ -351,6 +399,7 @@ async function run(history: History, step: Step, index: number): Promise<void> {
       const answer = await history.call<Answer>("POST", path(spender, query), bodyOf(step.taken.amount));
       expect(answer.body.eval, JSON.stringify(answer.body)).toBe(history.allows(parts, amount, !none));
       const until = history.now + step.seconds * SECOND;
+      if (answer.body.hold) history.begin(parts);
       if (answer.body.hold)
         history.holds.push({ id: answer.body.hold.id, amount, until, consumes: step.consumes, parts });
       return;
@@ -393,7 +442,7 @@ async function run(history: History, step: Step, index: number): Promise<void> {
       const { amount, units } = priced(step.taken.amount);
       const { spender, blocks: none } = step.taken;
       const at = history.now - step.hoursAgo * HOUR;
-      if (at < START || amount === 0) return;
+      if (at < history.start || amount === 0) return;
       const isLate = at < history.periodSince;
       const parts = history.parts(spender, amount, units, at);
       const granted = history.allows(parts, amount, !none);
@@ -410,7 +459,7 @@ async function run(history: History, step: Step, index: number): Promise<void> {
       expect(answer.body.counts, JSON.stringify(answer.body)).toMatchObject({
         [isLate ? "late" : granted ? "counted" : "refused"]: 1,
       });
-      if (!isLate && granted) history.count(parts, amount);
+      if (!isLate && granted) history.count(parts, amount, at);
       return;
     }
     case "give": {
@@ -469,7 +518,7 @@ async function run(history: History, step: Step, index: number): Promise<void> {
     }
     case "budget": {
       const unit = step.name === "models" ? "gpt." : null;
-      const window = step.window === "day" ? { value: 1, unit: "DAY", anchor: "utc" } : step.window;
+      const window = WINDOWS[step.window];
       const spender = SPENDERS[step.name] ?? [];
       const body = {
         limit: TASKS,
@@ -501,6 +550,21 @@ async function run(history: History, step: Step, index: number): Promise<void> {
       await history.call("DELETE", `/contracts/${userId}/budgets/${step.name}`);
       history.budgets.budgets = history.budgets.budgets.filter(({ name }) => name !== step.name);
       return;
+  }
+}
+
+/** Compares past moments, asked now, with what they were. */
+async function checkPast(history: History): Promise<void> {
+  for (const [moment, expected] of history.past) {
+    const at = encodeURIComponent(new Date(moment).toISOString());
+    const path = `/features/${history.userId}/tool-board?explain=true&spender=a%2Fx&at=${at}`;
+    const { body } = await history.call<Answer & { budgets?: { name: string; used: number }[] }>("POST", path, {});
+    const shown: Past = {
+      limit: tenths(body.limit[TASKS] ?? 0),
+      used: tenths(body.used[TASKS] ?? 0),
+      budgets: (body.budgets ?? []).map(({ name, used }) => `${name} ${tenths(used)}`).toSorted(),
+    };
+    expect(shown, `at ${new Date(moment).toISOString()}`).toEqual(expected);
   }
 }
 
@@ -546,6 +610,11 @@ async function check(history: History): Promise<void> {
     resetAt: new Date(history.resetAt).toISOString(),
     blocks: open.map(({ remaining, expiresAt }) => [remaining, expiresAt]),
   });
+  const fitting = history.parts(WATCHED, 0, undefined).map((part) => {
+    const { used, held } = history.usedOf(part.budget, part.spender);
+    return `${part.budget.name} ${used + held}`;
+  });
+  history.past.set(now, { limit, used: blocks.consumed + history.held, budgets: fitting.toSorted() });
   const listed = await history.call<{ data: BudgetBody[] }>("GET", `/contracts/${userId}/budgets`);
   const shown = listed.body.data.flatMap(({ name, balances }) =>
     balances.map(({ spender, used, held }) => [name, spender ?? "", tenths(used), tenths(held)]),
@@ -598,8 +667,14 @@ test("histories of spending give the balances of the references", async () => {
           }
         }
         now = history.now;
+        try {
+          await checkPast(history);
+        } catch (error) {
+          (error as Error).message += `\nAfter ${steps.map((one) => JSON.stringify(one)).join("\n")}`;
+          throw error;
+        }
       },
     ),
-    { numRuns: Number(process.env["RUNS"] ?? 8), timeout: 600_000 },
+    { numRuns: Number(process.env["RUNS"] ?? 8), timeout: 600_000, endOnFailure: process.env["SHRINK"] === undefined },
   );
 }, 600_000);

@@ -111,7 +111,7 @@ const changesHolds = ({ takes, ends }: Decision) => takes.length + ends.length >
 const isDetailed = ({ consumptions, takes, ends, budgets }: Decision) =>
   budgets.length > 0 ||
   consumptions.some(({ spender, units }) => spender || units) ||
-  takes.some(({ spender }) => spender) ||
+  takes.some(({ spender, budgets }) => spender || budgets) ||
   ends.some(({ units }) => units);
 const isMoving = (decision: Decision) => decision.consumptions.length > 0 || changesHolds(decision);
 

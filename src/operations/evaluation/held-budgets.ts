@@ -37,12 +37,14 @@ export function moveHeld(
   if (book === undefined) return movements;
   for (const { held, counted, heldAfter = 0 } of changes) {
     const last = book.balances.get(balanceKey(held.budget, held.spender));
-    if (last === undefined) continue;
     const budget = book.budgets.find(({ id }) => id === held.budget);
+    // A budget of units may have no balance yet: the hold was taken without units.
+    if (last === undefined && budget === undefined) continue;
     const level = contract.levels.find((one) => sameLevel(one, held));
     const span = budget && level && spanOf(contract, book, budget, { at, level, last });
     const delta = { used: 0, held: sum(heldAfter, -held.amount) };
-    if (budget === undefined || level === undefined || span === undefined || span.since < last.since) {
+    if (budget === undefined || level === undefined || span === undefined || span.since < (last?.since ?? 0)) {
+      if (last === undefined) continue;
       const { contractId } = contract;
       const { budget: id, spender } = held;
       const after = { ...last, held: sum(last.held, delta.held) };

@@ -40,9 +40,12 @@ export function newHold(
   };
 }
 
-/** Returns what is held of budgets; null for nothing. */
+/**
+ * Returns what is held of budgets; null for nothing. Budgets of units are listed without an amount too: a settlement may name
+ * units that the hold did not.
+ */
 export function heldBudgets(parts: readonly BudgetPart[]): HeldBudget[] | null {
-  const held = parts.filter(({ amount }) => amount > 0).map(heldBudget);
+  const held = parts.filter(({ amount, fit }) => amount > 0 || fit.budget.unit !== null).map(heldBudget);
   return held.length === 0 ? null : held;
 }
 
