@@ -114,7 +114,7 @@ interface OwnBudget extends ReferenceBudget {
   unit: string | null;
   window: keyof typeof WINDOWS;
 }
-/** What one movement or hold takes of one balance of a budget. */
+/** Amount that a movement or hold takes of one balance of a budget. */
 interface Part {
   budget: OwnBudget;
   spender: string;
@@ -150,7 +150,7 @@ const WINDOWS = {
 };
 const tenths = (value: number) => Math.round(value * 1e6) / 1e5;
 
-/** What an evaluation of a moment shows. */
+/** State of a moment as an evaluation shows it. */
 interface Past {
   limit: number;
   used: number;
