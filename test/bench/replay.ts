@@ -32,7 +32,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));
   const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
   const connection = connect(database.url, { maxConnections: 4 });
-  const pool = openAnalysisPool({ threads: threadsOf(), memoryMb: 256, timeoutMs: 60_000 });
+  const pool = openAnalysisPool({ threads: threadsOf(), memoryMb: 192, timeoutMs: 60_000 });
   const changes = listenForInvalidations(database.url, { applicationName: "faregate-bench" });
   try {
     await migrate(database.url, MIGRATIONS);
