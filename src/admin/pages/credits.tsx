@@ -5,6 +5,7 @@ import type { Block, BlockPage } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { FilterChip } from "../design/filter-chip.tsx";
 import { Empty, Loaded, Page } from "../design/page.tsx";
+import { ShowMore } from "../design/show-more.tsx";
 import { Status, Table } from "../design/table.tsx";
 import { formatDay, formatDistance, formatMoment, formatName, formatNumber } from "../format.ts";
 import { useHere } from "../here.tsx";
@@ -49,7 +50,6 @@ export function CreditsPage() {
       call<BlockPage>("GET", to, { query: { ...query, before: pageParam }, signal }),
     getNextPageParam: ({ next }) => next,
   });
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = blocks;
   return (
     <Page title={t.title} lead={t.lead}>
       <div className="chips">
@@ -84,18 +84,7 @@ export function CreditsPage() {
                   <Row key={block.id} block={block} />
                 ))}
               </Table>
-              {hasNextPage ? (
-                <div className="actions">
-                  <button
-                    type="button"
-                    className="b"
-                    disabled={isFetchingNextPage}
-                    onClick={() => void fetchNextPage()}
-                  >
-                    {t.showMore}
-                  </button>
-                </div>
-              ) : null}
+              <ShowMore pages={blocks} label={t.showMore} />
             </>
           );
         }}

@@ -6,6 +6,7 @@ import { call, path } from "../api.ts";
 import { FilterChip } from "../design/filter-chip.tsx";
 import { Empty, Failed, Loaded, Section } from "../design/page.tsx";
 import { SearchBox } from "../design/search-box.tsx";
+import { ShowMore } from "../design/show-more.tsx";
 import { Status, Table } from "../design/table.tsx";
 import { formatMoment, formatNumber, formatWhen } from "../format.ts";
 import { useHere } from "../here.tsx";
@@ -44,7 +45,6 @@ export function BillingMessages({ provider }: { provider: BillingProvider }) {
       call<BillingMessagePage>("GET", to, { query: { ...query, before: pageParam }, signal }),
     getNextPageParam: ({ next }) => next,
   });
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = messages;
   const mayRepeat = may("POST", path`/billing/${provider}/replay`);
   const choose = (value: string) =>
     setSearch((before) => {
@@ -82,18 +82,7 @@ export function BillingMessages({ provider }: { provider: BillingProvider }) {
                   <Row key={message.id} to={to} message={message} mayRepeat={mayRepeat} />
                 ))}
               </Table>
-              {hasNextPage ? (
-                <div className="actions">
-                  <button
-                    type="button"
-                    className="b"
-                    disabled={isFetchingNextPage}
-                    onClick={() => void fetchNextPage()}
-                  >
-                    {t.showMore}
-                  </button>
-                </div>
-              ) : null}
+              <ShowMore pages={messages} label={t.showMore} />
             </>
           );
         }}

@@ -2,6 +2,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import type { Movement, UnitUsage, UsageBucket, UsageReport } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Empty, Loaded, Section } from "../design/page.tsx";
+import { ShowMore } from "../design/show-more.tsx";
 import { Table } from "../design/table.tsx";
 import { formatChange, formatMoment, formatName } from "../format.ts";
 import { useHere } from "../here.tsx";
@@ -57,7 +58,6 @@ function Movements({ to }: { to: string }) {
       }),
     getNextPageParam: ({ next }) => next,
   });
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = movements;
   return (
     <Section title={t.movements} lead={t.movementsLead}>
       <Loaded query={movements} lines={6}>
@@ -72,18 +72,7 @@ function Movements({ to }: { to: string }) {
                   <Row key={movement.id} movement={movement} />
                 ))}
               </Table>
-              {hasNextPage ? (
-                <div className="actions">
-                  <button
-                    type="button"
-                    className="b"
-                    disabled={isFetchingNextPage}
-                    onClick={() => void fetchNextPage()}
-                  >
-                    {t.more}
-                  </button>
-                </div>
-              ) : null}
+              <ShowMore pages={movements} label={t.more} />
             </>
           );
         }}
