@@ -36,8 +36,7 @@ export type Unlock = Changes &
       service: string | null;
       reason: "UNKNOWN_FEATURE" | "NO_EXPRESSION" | "ALREADY_ON" | "BUDGET" | "NOT_OFFERED" | "UNDECIDED" | null;
       price: Price | null;
-      /** The smallest blocks that would turn it on, by limit id. */
-      missing?: Readonly<Record<string, number>>;
+      missing?: Amounts;
       alternatives: readonly Purchase[];
     } & Record<"current" | "target", Configuration | null> &
       Record<"contact" | "complete", boolean>
@@ -72,7 +71,7 @@ export type OfferedAddOn = Item &
   Readonly<
     Record<"availableFor" | "dependsOn" | "excludes", readonly string[]> &
       Record<"features" | "limits", ByName> & {
-        quantity: Readonly<{ min: number; max: number | null; step: number }>;
+        quantity: { min: number; max: number | null; step: number };
         extensions: ByName<number>;
         select: Configuration | null;
         held?: number;
@@ -99,6 +98,6 @@ export type Offer = Readonly<
       }>)[];
     plans: readonly OfferedPlan[];
     addOns: readonly OfferedAddOn[];
-    current?: (Configuration & Readonly<{ expired: boolean }>) | null;
+    current?: (Configuration & { expired: boolean }) | null;
   }
 >;
