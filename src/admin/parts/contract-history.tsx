@@ -14,6 +14,7 @@ import {
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 import { Loaded, Section } from "../design/page.tsx";
+import { ShowMore } from "../design/show-more.tsx";
 import { Tag } from "../design/table.tsx";
 
 const t = texts.contract;
@@ -21,7 +22,6 @@ const t = texts.contract;
 /** Lists the states of a contract until `at`, newest first, from the record that answers questions about the past. */
 export function ContractHistory({ userId, at }: { userId: string; at: string | undefined }) {
   const states = useStates(userId, at);
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = states;
   return (
     <Section title={t.history} lead={t.historyLead}>
       <Loaded query={states} lines={3}>
@@ -41,13 +41,7 @@ export function ContractHistory({ userId, at }: { userId: string; at: string | u
                 </p>
               ),
             )}
-            {hasNextPage ? (
-              <div className="actions">
-                <button type="button" className="b" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-                  {t.showEarlier}
-                </button>
-              </div>
-            ) : null}
+            <ShowMore pages={states} label={t.showEarlier} />
           </>
         )}
       </Loaded>
