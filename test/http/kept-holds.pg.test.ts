@@ -185,6 +185,48 @@ describe("a report", () => {
     });
   });
 
+  test("in units says which are new: in the history, and at the budgets of these units", async () => {
+    const userId = await subscribed();
+    await api.call("PUT", `/contracts/${userId}/budgets/output`, {
+      key,
+      body: { limit: LIMIT, unit: "out", amount: 5, window: "life" },
+    });
+    const id = await take(userId, { in: 4, out: 2 });
+    await keep(id, spent({ in: 3 }));
+    await keep(id, spent({ in: 3, out: 1 }));
+    // Less of one unit than known is late, whatever the total.
+    const late = await keep(id, spent({ in: 1, out: 2 }));
+    expect(late.body.hold.counted).toEqual({ [LIMIT]: 5 });
+    await settle(id, { in: 4, out: 2 });
+    const units = await api.call<{ data: { unit: string; units: number; counted: number }[] }>(
+      "GET",
+      `/contracts/${userId}/usage?by=unit`,
+      { key },
+    );
+    expect(units.body.data.map((row) => [row.unit, row.units, row.counted])).toEqual([
+      ["in", 4, 4],
+      ["out", 2, 4],
+    ]);
+    const budget = await api.call<{ balances: { used: number; held: number }[] }>(
+      "GET",
+      `/contracts/${userId}/budgets/output`,
+      { key },
+    );
+    expect(budget.body.balances).toMatchObject([{ used: 4, held: 0 }]);
+    expect(await level(userId)).toEqual([8, 0]);
+  });
+
+  test("in units after one of a plain amount counts the amount that is new", async () => {
+    const userId = await subscribed();
+    const id = await take(userId, 8);
+    await keep(id, spent(3));
+    await keep(id, spent({ in: 2, out: 1 }));
+    await settle(id, { in: 2, out: 2 });
+    expect((await movements(userId)).map(({ amount }) => amount)).toEqual([3, 1, 2]);
+    const { body } = await api.call<{ data: object[] }>("GET", `/contracts/${userId}/usage?by=unit`, { key });
+    expect(body.data).toMatchObject([{ unit: "out", units: 1, counted: 2 }]);
+  });
+
   test.each<[object, string]>([
     [{}, "The spent field is required"],
     [{ spent: 5 }, "The spent field must be an object"],

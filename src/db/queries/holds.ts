@@ -87,8 +87,11 @@ export async function endHolds(tx: Database, ends: readonly HoldEnd[]): Promise<
 
 /** Writes what a report has changed of a hold, and the sums of its levels. */
 export async function reportHold(tx: Database, hold: HoldRow): Promise<void> {
-  const { id, contractId, amounts, counted, kept, until, budgets, state, endedAt } = hold;
-  await tx.update(holds).set({ amounts, counted, kept, until, budgets, state, endedAt }).where(eq(holds.id, id));
+  const { id, contractId, amounts, counted, countedUnits, kept, until, budgets, state, endedAt } = hold;
+  await tx
+    .update(holds)
+    .set({ amounts, counted, countedUnits, kept, until, budgets, state, endedAt })
+    .where(eq(holds.id, id));
   await sumHolds(tx, [contractId]);
 }
 

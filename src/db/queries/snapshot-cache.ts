@@ -234,6 +234,7 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
         until,
         endedAt: null,
         counted: null,
+        countedUnits: null,
         spender,
         budgets,
       } as const;

@@ -13,8 +13,8 @@ import {
   text,
   timestamp,
 } from "drizzle-orm/pg-core";
-import type { HeldAmount, HeldBudget, HoldKind, HoldState, OnExpiry } from "../../core/holds.ts";
 import type { CountedUnits } from "../../core/pricing/credits.ts";
+import type { HeldAmount, HeldBudget, HoldKind, HoldState, OnExpiry } from "../../core/holds.ts";
 import type { LeaseFacts } from "../../core/leases.ts";
 import type { BudgetMovement } from "../../core/pricing/budgets.ts";
 import { organizations } from "./accounts.ts";
@@ -105,6 +105,8 @@ export const holds = pgTable(
     endedAt: moment("ended_at"),
     /** By limit id: what was counted, in all. Null if nothing was. */
     counted: json("counted").$type<Record<string, number>>(),
+    /** By limit id: the units that the whole of `counted` stands for. Null, or without a limit, if it was reported without them. */
+    countedUnits: json("counted_units").$type<Record<string, CountedUnits>>(),
     /** Usage was reported of it while it was open: `counted` is the total so far, and `amounts` are what is left. */
     kept: boolean("kept").notNull().default(false),
     /** Of a lease, whose `amounts` are what is left of it. Null for a hold. */

@@ -1,5 +1,6 @@
 import { sum, total } from "../../core/exact.ts";
 import { MAX_HOLD_MS } from "../../core/holds.ts";
+import type { CountedUnits } from "../../core/pricing/credits.ts";
 import { isBound } from "../../core/pricing/model.ts";
 import { changeBudgetBalances } from "../../db/queries/budgets.ts";
 import { reportHold } from "../../db/queries/holds.ts";
@@ -16,9 +17,9 @@ import { heldRoom, usedInWindow } from "./held-budgets.ts";
 import { recordUsage } from "./consumption/record.ts";
 import { requireHold, withOpenHold } from "./open-hold.ts";
 import { isOver } from "./prepare.ts";
-import type { SettlementAnswer, UnitCosts, Units } from "./request.ts";
+import type { PricedUnits, SettlementAnswer, UnitCosts, Units } from "./request.ts";
 import { decideSettlement, viewHold, wrongAmounts } from "./settlement.ts";
-import { amountsOf, costsOf, ratesAt } from "./units.ts";
+import { amountsOf, costOf, priceUnits, ratesAt } from "./units.ts";
 
 /*
  * Usage that is reported of an open hold: each report counts what is new of a total, and changes what the hold has left.
@@ -64,15 +65,14 @@ export async function keepHold(ctx: Context, report: HoldReport): Promise<Settle
       ? undefined
       : await ratesAt(ctx, hold.contractId, hold.createdAt);
   const ratesOf = rates ?? (() => undefined);
-  const priced = ({ amounts, units }: Priced) =>
-    units === undefined ? amounts : { ...amounts, ...amountsOf(units, ratesOf) };
-  const spent = priced(report.spent);
-  const answer = await countReported(ctx, {
-    ...report,
-    spent,
-    unitCosts: spentUnits === undefined ? undefined : costsOf(spentUnits, ratesOf),
-    left: report.left && priced(report.left),
-  });
+  const units = spentUnits && priceUnits(spentUnits, ratesOf);
+  const spent = units === undefined ? report.spent.amounts : { ...report.spent.amounts, ...costOf(units) };
+  const left = report.left?.units
+    ? { ...report.left.amounts, ...amountsOf(report.left.units, ratesOf) }
+    : report.left?.amounts;
+  const answer = await withOpenHold(ctx, id, (ctx, opened) =>
+    countOpened(ctx, opened, { ...report, spent, units, left }),
+  );
   return spentUnits === undefined ? answer : { ...answer, amounts: spent };
 }
 
@@ -81,25 +81,22 @@ interface Totals extends Omit<HoldReport, "spent" | "left"> {
   spent: Amounts;
   /** Undefined: what is left. */
   left: Amounts | undefined;
-  unitCosts?: UnitCosts | undefined;
+  /** Units that the totals stand for, by limit id. */
+  units?: PricedUnits | undefined;
   /** Ends the hold: what it has left is given back. */
   isEnd?: boolean;
 }
 
 type Opened = Parameters<Parameters<typeof withOpenHold>[2]>[1];
 
-/** Counts totals of an open hold under its contract's lock, and changes or ends it. */
-export function countReported(ctx: Context, totals: Totals): Promise<SettlementAnswer> {
-  return withOpenHold(ctx, totals.id, (ctx, opened) => countOpened(ctx, opened, totals));
-}
-
-/** As {@link countReported}, of a hold that is locked already. */
+/** Counts totals of an open hold whose contract is locked, and changes or ends it. */
 export async function countOpened(ctx: Context, opened: Opened, totals: Totals): Promise<SettlementAnswer> {
   const { hold, userId, organizationId, contract, evaluation, at } = opened;
-  const { spent, isEnd = false, unitCosts } = totals;
+  const { spent, isEnd = false } = totals;
   checkLimits(hold, totals);
   const reported = (id: string) => hold.counted?.[id] ?? 0;
-  const isLate = !isEnd && hold.amounts.some(({ id }) => (spent[id] ?? 0) < reported(id));
+  const isLate =
+    !isEnd && hold.amounts.some(({ id }) => (spent[id] ?? 0) < reported(id) || hasFewer(totals.units?.[id], hold, id));
   const effective = isLate ? { ...totals, spent: {}, left: undefined, durationMs: undefined } : totals;
   const news = Object.fromEntries(hold.amounts.map(({ id }) => [id, Math.max(0, newly(id))]));
   function newly(id: string): number {
@@ -109,7 +106,8 @@ export async function countOpened(ctx: Context, opened: Opened, totals: Totals):
   const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at) : evaluation;
   const budgets = await loadBudgets(ctx, { contract, evaluation, at }, [], hold.budgets ?? []);
   const subject = { contract, evaluation, at, budgets };
-  const costs = isLate ? undefined : shareOfNews(unitCosts, spent, news);
+  const units = isLate ? {} : newUnits(totals.units, hold);
+  const costs = isLate ? undefined : newCosts(totals.units, units, { spent, news });
   const counted = settledBudgets(subject, hold, news, costs);
   const denying = deniedSettlement(subject, hold, counted);
   const { levels, services } = contract;
@@ -153,7 +151,7 @@ export async function countOpened(ctx: Context, opened: Opened, totals: Totals):
   const consumed = hold.amounts.flatMap(({ id, ...held }): Movement<SeenLevel>[] => {
     const level = levels.find((one) => sameLevel(one, held));
     const delta = news[id] ?? 0;
-    return level === undefined || delta === 0 ? [] : [{ level, delta, budgets: moved[id] }];
+    return level === undefined || delta === 0 ? [] : [{ level, delta, budgets: moved[id], units: units[id] }];
   });
   const estimated = totals.estimated || undefined;
   await moveLevels(ctx.db, contract.contractId, consumed, { ...entry, kind: "consume", estimated });
@@ -172,6 +170,7 @@ export async function countOpened(ctx: Context, opened: Opened, totals: Totals):
     kept: true,
     amounts: isEnd ? hold.amounts : after,
     counted: isEnd && !isCounted ? null : totalsAfter,
+    countedUnits: isLate ? hold.countedUnits : unitsAfter(totals.units, hold, news),
     until: new Date(Math.max(hold.until.getTime(), wantedEnd)),
     budgets: hold.budgets?.map((held, i) => ({ ...held, amount: changes[i]?.heldAfter ?? 0 })) ?? null,
     ...(isEnd ? ({ state: isCounted ? "settled" : "released", endedAt: at } as const) : {}),
@@ -209,19 +208,58 @@ function checkLimits({ amounts }: Opened["hold"], { spent, left, isEnd }: Totals
   }
 }
 
-/** Returns the share of the costs of units that is new, by the share of the amount. */
-function shareOfNews(costs: UnitCosts | undefined, spent: Amounts, news: Amounts): UnitCosts | undefined {
-  if (costs === undefined) return undefined;
-  return Object.fromEntries(
-    Object.entries(costs).map(([id, units]) => {
-      const [all, some] = [spent[id] ?? 0, news[id] ?? 0];
-      const share = all === 0 ? 0 : some / all;
-      return [
-        id,
-        Object.fromEntries(Object.entries(units).map(([unit, cost]) => [unit, share === 1 ? cost : cost * share])),
-      ];
-    }),
-  );
+type Reported = Pick<Opened["hold"], "counted" | "countedUnits">;
+
+/** Returns the units of what was reported of a limit; undefined if a part was reported without them. */
+function knownUnits({ counted, countedUnits }: Reported, id: string): CountedUnits | undefined {
+  return (counted?.[id] ?? 0) === 0 ? {} : countedUnits?.[id];
+}
+
+/** True for totals with less of one unit than known: a report that arrives late. */
+function hasFewer(units: CountedUnits | undefined, hold: Reported, id: string): boolean {
+  if (units === undefined) return false;
+  const known = knownUnits(hold, id) ?? {};
+  return Object.entries(known).some(([unit, [number]]) => (units[unit]?.[0] ?? 0) < number);
+}
+
+/** Returns the units that are new of each limit. Without a limit whose earlier units are unknown, or more than these. */
+function newUnits(units: PricedUnits | undefined, hold: Reported): PricedUnits {
+  const byLimitId = Object.entries(units ?? {}).flatMap(([id, totals]) => {
+    const known = knownUnits(hold, id);
+    if (known === undefined || hasFewer(totals, hold, id)) return [];
+    const fresh = Object.entries(totals).flatMap(([unit, [number, cost]]) => {
+      const [numberBefore, costBefore] = known[unit] ?? [0, 0];
+      return number === numberBefore ? [] : [[unit, [sum(number, -numberBefore), sum(cost, -costBefore)]] as const];
+    });
+    return [[id, Object.fromEntries(fresh)] as const];
+  });
+  return Object.fromEntries(byLimitId);
+}
+
+/** Returns the cost of each new unit. Where the earlier units are unknown, each has its share of the new amount. */
+function newCosts(
+  units: PricedUnits | undefined,
+  fresh: PricedUnits,
+  { spent, news }: { spent: Amounts; news: Amounts },
+): UnitCosts | undefined {
+  if (units === undefined) return undefined;
+  const costs = Object.entries(units).map(([id, totals]) => {
+    const [all, some] = [spent[id] ?? 0, news[id] ?? 0];
+    const share = all === 0 ? 0 : some / all;
+    const given = fresh[id];
+    const ofLimit = Object.entries(given ?? totals).map(
+      ([unit, [, cost]]) => [unit, given === undefined ? cost * share : cost] as const,
+    );
+    return [id, Object.fromEntries(ofLimit)] as const;
+  });
+  return Object.fromEntries(costs);
+}
+
+/** Returns the units of all that is reported now, of limits whose totals name them. */
+function unitsAfter(units: PricedUnits | undefined, hold: Reported, news: Amounts): PricedUnits | null {
+  const kept = Object.entries(hold.countedUnits ?? {}).filter(([id]) => (news[id] ?? 0) === 0);
+  const all = { ...Object.fromEntries(kept), ...units };
+  return Object.keys(all).length === 0 ? null : all;
 }
 
 /** Returns what the end of a hold takes back: less was used than reported. Nothing of a level that was reset since. */

@@ -118,7 +118,7 @@ export async function settleSerially(
   return withOpenHold(ctx, id, async (ctx, opened) => {
     const { hold, userId, organizationId, contract, evaluation, at } = opened;
     if (hold.kept || estimated) {
-      const total = { id, spent: amounts, left: undefined, durationMs: undefined, estimated, blocks, unitCosts };
+      const total = { id, spent: amounts, left: undefined, durationMs: undefined, estimated, blocks, units };
       return countOpened(ctx, opened, { ...total, isEnd: true });
     }
     const wrong = wrongAmounts(hold, amounts);
