@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import * as budgets from "./budgets.ts";
+import * as billing from "./billing.ts";
 import * as changes from "./changes.ts";
 import * as compaction from "./compaction.ts";
 import * as consoleInBrowser from "./console.ts";
@@ -44,6 +45,7 @@ import * as workers from "./workers.ts";
 const SUITES = { pricing, evaluation, tokens, usage, events };
 /** Only when named: peers, and what takes minutes to fill. */
 const NAMED = {
+  billing,
   budgets,
   changes,
   compaction,

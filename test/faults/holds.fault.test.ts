@@ -4,7 +4,7 @@ import { type Killable, startKillable } from "../support/killable.ts";
 import { meterPricing } from "../support/pricings.ts";
 
 /*
- * SIGKILL hits REST and Postgres in turn while 64 callers take, settle, extend, release and let expire. At every
+ * SIGKILL hits REST and Postgres in turn while 64 callers take, report of, settle, extend, release and let expire. At every
  * moment what is consumed and held stays within the limit, and at the end each hold has ended once.
  */
 
@@ -24,7 +24,7 @@ interface Answer {
 }
 
 /** Status 0 is a broken connection. */
-async function send(method: string, path: string, amount?: number, idempotencyKey?: string): Promise<Answer> {
+async function send(method: string, path: string, body?: object, idempotencyKey?: string): Promise<Answer> {
   try {
     const answer = await fetch(killable.url(path), {
       method,
@@ -32,7 +32,7 @@ async function send(method: string, path: string, amount?: number, idempotencyKe
         ...killable.headers,
         ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
       },
-      ...(amount === undefined ? {} : { body: JSON.stringify({ "meter-calls": amount }) }),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(10_000),
     });
     const text = await answer.text();
@@ -49,7 +49,16 @@ const below = (most: number) => Math.floor(Math.random() * most);
 async function sendUntilAnswered(method: string, path: string, amount: number | undefined): Promise<Answer> {
   const key = crypto.randomUUID();
   for (;;) {
-    const answer = await send(method, path, amount, key);
+    const answer = await send(method, path, amount === undefined ? undefined : { "meter-calls": amount }, key);
+    if (answer.status !== 0 && answer.status !== 503) return answer;
+    await pause(20);
+  }
+}
+
+/** Reports a total, which needs no key to be repeated. */
+async function reportUntilAnswered(path: string, total: number): Promise<Answer> {
+  for (;;) {
+    const answer = await send("POST", `${path}?keep=true`, { spent: { "meter-calls": total }, for: "PT1S" });
     if (answer.status !== 0 && answer.status !== 503) return answer;
     await pause(20);
   }
@@ -65,6 +74,7 @@ test.each([
     const stop = new AbortController();
     const unexpected = new Set<string>();
     const settled = new Map<string, number>();
+    const reported = new Map<string, number>();
     const granted = new Set<string>();
     let denied = 0;
     const callers = Array.from({ length: CALLERS }, async () => {
@@ -89,6 +99,13 @@ test.each([
           async () => {
             const extended = await sendUntilAnswered("POST", `${path}?extend=PT1S`, undefined);
             return extended.status === 200 ? sendUntilAnswered("POST", path, settling) : extended;
+          },
+          async () => {
+            const kept = await reportUntilAnswered(path, settling);
+            if (kept.status !== 200) return kept;
+            reported.set(id, settling);
+            // Otherwise it expires.
+            return below(2) === 0 ? sendUntilAnswered("POST", path, settling) : { status: 200, body: {} };
           },
           async () => ({ status: 200, body: {} }),
         ];
@@ -130,21 +147,25 @@ test.each([
     expect(denied).toBeGreaterThan(0);
 
     await pause(2_100);
-    expect((await send("POST", "/features/ada/meter-call", 0)).status).toBe(200);
+    expect((await send("POST", "/features/ada/meter-call", { "meter-calls": 0 })).status).toBe(200);
     const connection = killable.connect();
     try {
       const rows = await connection.client<{ id: string; state: string; counted: Record<string, number> | null }[]>`
-      select id, state, counted from holds`;
+        select id, state, counted from holds`;
       const holds = new Map(rows.map((row) => [row.id, row]));
       for (const id of granted) expect(holds.has(id), `the acknowledged hold ${id} is there`).toBe(true);
       for (const [id, amount] of settled) expect(holds.get(id)?.counted).toEqual({ "meter-calls": amount });
+      expect(reported.size).toBeGreaterThan(kills);
+      for (const [id, total] of reported)
+        expect(holds.get(id)?.counted?.["meter-calls"] ?? 0).toBeGreaterThanOrEqual(total);
       expect(rows.filter(({ state }) => state === "open")).toEqual([]);
       const counted = rows.reduce((sum, row) => sum + (row.counted?.["meter-calls"] ?? 0), 0);
       const [level] = await connection.client<{ consumed: string; held: string }[]>`
       select consumed, held from usage_levels`;
       expect({ consumed: Number(level?.consumed), held: Number(level?.held) }).toEqual({ consumed: counted, held: 0 });
       const [movements] = await connection.client<{ count: string; operations: string }[]>`
-      select count(*) as count, count(distinct operation_id) as operations from usage_ledger where delta <> 0`;
+        select count(*) as count, count(distinct operation_id) as operations from usage_ledger l
+        where delta <> 0 and not exists (select from holds h where h.id = l.operation_id and h.kept)`;
       expect(movements?.count).toBe(movements?.operations);
       expect((await checkLedger(connection.db)).violations).toEqual([]);
     } finally {
