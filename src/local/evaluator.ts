@@ -1,5 +1,5 @@
 import { Faregate } from "../client/back/faregate.ts";
-import type { EvaluationOptions, FeatureAnswer } from "../client/back/features.ts";
+import type { Consumption, EvaluationOptions, FeatureAnswer } from "../client/back/features.ts";
 import { DEADLINE_MS, segment } from "../client/back/transport.ts";
 import type { FeatureId } from "../client/feature-id.ts";
 import { ownValue } from "../client/pricing-token.ts";
@@ -147,7 +147,7 @@ class Evaluator implements LocalEvaluator {
     const { consumption, spender } = given;
     const options = {
       ...given,
-      consumption: consumption && { ...consumption },
+      consumption: consumption && copyOf(consumption),
       spender: typeof spender === "object" ? [...spender] : spender,
     };
     const consumes = Object.keys(options.consumption ?? {}).length > 0;
@@ -219,3 +219,9 @@ function localAnswer(
 }
 
 const closedError = () => new Error("The evaluator is closed");
+
+/** Copies amounts, and units of them. */
+const copyOf = (consumption: Consumption): Consumption =>
+  Object.fromEntries(
+    Object.entries(consumption).map(([id, amount]) => [id, typeof amount === "object" ? { ...amount } : amount]),
+  );

@@ -1,5 +1,5 @@
 import { isOutage } from "../client/back/fallback-cache.ts";
-import type { FeatureAnswer } from "../client/back/features.ts";
+import type { Consumption, FeatureAnswer } from "../client/back/features.ts";
 import type { LeaseAnswer, Leases } from "../client/back/leases.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import { sum } from "../core/exact.ts";
@@ -86,7 +86,7 @@ export class LeaseHolder {
   }
 
   /** Spends from the lease at once. Returns the lease if it had enough. */
-  spend(consumption: Readonly<Record<string, number>>, version: string | null, now: number): HeldLease | undefined {
+  spend(consumption: Consumption, version: string | null, now: number): HeldLease | undefined {
     const lease = this.current(version, now);
     if (lease === undefined || !lease.spend(consumption)) return undefined;
     this.lastSpendAt = now;

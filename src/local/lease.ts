@@ -1,3 +1,4 @@
+import type { Consumption } from "../client/back/features.ts";
 import { sum } from "../core/exact.ts";
 import type { LimitedFeature } from "./answers.ts";
 import type { LeaseAnswer } from "../client/back/leases.ts";
@@ -21,12 +22,12 @@ const RATE_FOR_SECONDS = 4;
 const FIRST_AMOUNTS = 10;
 
 /** Reads the amounts of a consumption; undefined unless it names exactly the feature's limits, with something to spend. */
-export function amountsOf(
-  { limitIds }: LimitedFeature,
-  consumption: Readonly<Record<string, number>>,
-): Amounts | undefined {
+export function amountsOf({ limitIds }: LimitedFeature, consumption: Consumption): Amounts | undefined {
   if (Object.keys(consumption).length !== limitIds.length) return undefined;
-  const amounts = limitIds.map((id) => consumption[id] ?? NaN);
+  const amounts = limitIds.map((id) => {
+    const amount = consumption[id];
+    return typeof amount === "number" ? amount : NaN;
+  });
   const areValid = amounts.every((amount) => Number.isFinite(amount) && amount >= 0);
   return areValid && amounts.some((amount) => amount > 0) ? amounts : undefined;
 }
@@ -99,8 +100,8 @@ export class HeldLease {
     this.lowerRefill();
   }
 
-  /** Spends all of it, or nothing. */
-  spend(consumption: Readonly<Record<string, number>>): boolean {
+  /** Spends all of it, or nothing. Units are not spent from a lease. */
+  spend(consumption: Consumption): boolean {
     const { limitIds } = this.terms.feature;
     let names = 0;
     for (const _ in consumption) names += 1;

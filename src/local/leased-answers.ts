@@ -1,7 +1,7 @@
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import { spenderPath } from "../client/back/budgets.ts";
 import { Faregate } from "../client/back/faregate.ts";
-import type { FeatureAnswer } from "../client/back/features.ts";
+import type { Consumption, FeatureAnswer } from "../client/back/features.ts";
 import { unlessAborted } from "./change-stream.ts";
 import type { Entry } from "./entries.ts";
 import { FRESH_MS, type FreshEntries } from "./fresh-entries.ts";
@@ -134,7 +134,7 @@ export class LeasedAnswers {
 /** These answers say more than a lease knows. */
 const mayLease = ({ dryRun, explain }: LocalOptions): boolean => dryRun !== true && explain !== true;
 
-function isEmpty(consumption: Readonly<Record<string, number>>): boolean {
+function isEmpty(consumption: Consumption): boolean {
   for (const _ in consumption) return false;
   return true;
 }

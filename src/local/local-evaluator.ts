@@ -31,11 +31,11 @@ export interface LocalFreshness {
   readonly ageMs: number | null;
 }
 
-/** Options of one evaluation. Consumption is always strict. */
-export type LocalOptions = Omit<FeatureOptions, "strict" | "consumption"> & {
-  /** Amount per `{service}-{limit}`, for all limits of the feature. Units are for the service alone. */
-  consumption?: Readonly<Record<string, number>> | undefined;
-};
+/**
+ * Options of one evaluation. Consumption is always strict, and names all limits of the feature. The service counts units, so
+ * that histories and budgets have each of them.
+ */
+export type LocalOptions = Omit<FeatureOptions, "strict">;
 /** Answer about one feature. */
 export type LocalAnswer = Omit<FeatureAnswer, keyof LocalFreshness> & LocalFreshness;
 /** Answer about all features. */

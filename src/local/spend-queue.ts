@@ -1,3 +1,4 @@
+import type { Consumption } from "../client/back/features.ts";
 import type { FeatureResult } from "../client/back/feature-result.ts";
 import { sum } from "../core/exact.ts";
 import { type Amounts, amountsOf, byLimit, type HeldLease, type LeaseTerms } from "./lease.ts";
@@ -15,7 +16,7 @@ type Denying = Pick<LeaseAnswer, "budget">;
 
 /** A spend that the present lease has too little for. */
 export interface SpendRequest {
-  readonly consumption: Readonly<Record<string, number>>;
+  readonly consumption: Consumption;
   readonly terms: LeaseTerms;
   /** False once the terms may have changed. */
   readonly isCurrent: () => boolean;

@@ -137,3 +137,28 @@ test("somebody who is no member of a contract with members is refused, from memo
     .toBe("local");
   await expect(local.evaluate(acme, "tasker-darkMode", { spender: "a//b" })).rejects.toMatchObject({ status: 422 });
 });
+
+test("units are counted by the service, however often they are spent, and each is in the history", async () => {
+  await upload(api, key, readFileSync(new URL("../../src/samples/scribe.yml", import.meta.url), "utf8"));
+  await contract(api, key, "zoe", {
+    contractedServices: { scribe: "1.0.0" },
+    subscriptionPlans: { scribe: "PRO" },
+    subscriptionAddOns: {},
+  });
+  const local = await connected();
+  for (let call = 1; call <= 30; call += 1) {
+    const answer = await local.evaluate("zoe", "scribe-write", {
+      consumption: { "scribe-credits": { "small.input": 500, "small.output": 500 } },
+    });
+    expect(answer).toMatchObject({ eval: true, source: "service", used: { "scribe-credits": call / 2 } });
+  }
+  const { body } = await api.call<{ data: { unit: string; units: number; counted: number }[] }>(
+    "GET",
+    "/contracts/zoe/usage?by=unit",
+    { key },
+  );
+  expect(body.data.map(({ unit, units, counted }) => [unit, units, counted])).toEqual([
+    ["small.output", 15_000, 12],
+    ["small.input", 15_000, 3],
+  ]);
+});
