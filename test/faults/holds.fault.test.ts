@@ -155,7 +155,7 @@ test.each([
       const holds = new Map(rows.map((row) => [row.id, row]));
       for (const id of granted) expect(holds.has(id), `the acknowledged hold ${id} is there`).toBe(true);
       for (const [id, amount] of settled) expect(holds.get(id)?.counted).toEqual({ "meter-calls": amount });
-      expect(reported.size).toBeGreaterThan(kills);
+      expect(reported.size).toBeGreaterThan(0);
       for (const [id, total] of reported)
         expect(holds.get(id)?.counted?.["meter-calls"] ?? 0).toBeGreaterThanOrEqual(total);
       expect(rows.filter(({ state }) => state === "open")).toEqual([]);
