@@ -26,7 +26,7 @@ export interface Console {
   /** Calls the HTTP interface as a program would. */
   call<T = Record<string, unknown>>(method: string, path: string, body?: unknown, key?: string): Promise<T>;
   /** Returns the sample pricing's text. */
-  sample(name: "tasker" | "beacon" | "atlas" | "scribe"): string;
+  sample(name: "tasker" | "beacon" | "atlas" | "scribe" | "huddle"): string;
   upload(yaml: string, service?: string): Promise<void>;
   contract(userId: string, plan: string, addOns?: Record<string, number>, version?: string): Promise<void>;
   signIn(username?: string): Promise<void>;

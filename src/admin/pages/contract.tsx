@@ -20,7 +20,9 @@ import { AsOfChoice, useMoment } from "../parts/as-of.tsx";
 import { Billing, useBilling } from "../parts/billing.tsx";
 import { ChangePlan } from "../parts/change-plan.tsx";
 import { Contact, nameOf } from "../parts/contact.tsx";
+import { ContractBudgets } from "../parts/contract-budgets.tsx";
 import { ContractCredits } from "../parts/contract-credits.tsx";
+import { ContractTeam } from "../parts/contract-team.tsx";
 import { ContractUsage } from "../parts/contract-usage.tsx";
 import { ContractHistory } from "../parts/contract-history.tsx";
 import { CustomTerms } from "../parts/custom-terms.tsx";
@@ -118,6 +120,12 @@ export function ContractPage() {
                     : []),
                   ...(data.asOf === undefined && here.may("GET", path`/contracts/${userId}/usage`)
                     ? [{ id: "usage", title: texts.usage.title, content: <ContractUsage userId={userId} /> }]
+                    : []),
+                  ...(data.asOf === undefined
+                    ? [
+                        { id: "team", title: texts.team.title, content: <ContractTeam contract={data} /> },
+                        { id: "budgets", title: texts.budgets.title, content: <ContractBudgets contract={data} /> },
+                      ]
                     : []),
                   { id: "history", title: t.history, content: <ContractHistory userId={userId} at={at} /> },
                   ...(mayChange
