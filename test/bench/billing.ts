@@ -12,8 +12,8 @@ import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
 
 /*
- * Measures messages of a payment provider at a fixed rate, each the first one of its user and therefore a new contract, and
- * evaluation beside them.
+ * Measures messages of a payment provider at a fixed rate, and evaluation beside them. Each message is the first one of its user
+ * and therefore a new contract.
  */
 
 const PER_SECOND = 300;
