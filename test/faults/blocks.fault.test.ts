@@ -5,8 +5,8 @@ import { tasker } from "../support/contracting.ts";
 import { type Killable, startKillable } from "../support/killable.ts";
 
 /*
- * SIGKILL hits two REST processes and their Postgres in turn while blocks are given, drawn, revoked and reset, each call until
- * it is answered. Every answer is that of the reference, which no kill hits. Source: contract credits §6.
+ * SIGKILL hits two REST processes and their Postgres in turn while blocks change. Blocks are given, drawn, revoked and reset,
+ * each call until it is answered. Every answer is that of the reference, which no kill hits. Source: contract credits §6.
  */
 
 const USERS = ["ada", "bob", "eve"];
