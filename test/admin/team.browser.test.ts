@@ -78,7 +78,7 @@ test("a list replaces the team, all of it or nothing", async () => {
   await dialog.getByRole("button", { name: "Replace team by 4 members" }).click();
   await page.getByText("4 added, 0 removed, 0 renamed").waitFor();
   await page.getByText("4 of 5 seats taken").waitFor();
-  expect(await team().getByRole("row").count()).toBe(5);
+  await expect.poll(() => team().getByRole("row").count()).toBe(5);
   await page.getByLabel("Search members").fill("gra");
   await page.getByText("1 member", { exact: true }).waitFor();
   await expect.poll(() => team().getByRole("row").count()).toBe(2);

@@ -843,7 +843,7 @@ export const de: Texts = {
   },
   team: {
     title: "Team",
-    lead: "Wer den Vertrag nutzt, und was jedes Mitglied im laufenden Zeitraum verbraucht hat",
+    lead: "Wer den Vertrag nutzt, mit dem Verbrauch im Zeitraum",
     seats: (taken, seats) => `${taken} von ${seats} Plätzen belegt`,
     members: (count) => counted(count, "Mitglied", "Mitglieder"),
     add: "Mitglied hinzufügen",

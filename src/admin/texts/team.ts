@@ -3,7 +3,7 @@ type Unit = "HOUR" | "DAY" | "WEEK" | "MONTH";
 /** Texts of a contract's team: the people who use it. */
 export const team = {
   title: "Team",
-  lead: "Who uses the contract, and what each used in the running period",
+  lead: "Who uses the contract, with usage in this period",
   seats: (taken: string, seats: string) => `${taken} of ${seats} seats taken`,
   members: (count: string) => (count === "1" ? "1 member" : `${count} members`),
   add: "Add member",
