@@ -115,7 +115,7 @@ test("a message is repeated once its price is mapped", async () => {
   await dialog.getByLabel("Price id").fill("price_business");
   await dialog.getByRole("button", { name: "Map a price", exact: true }).click();
   await page.getByText("price_business mapped").waitFor();
-  expect(await section("Prices").getByText("attention").count()).toBe(0);
+  await expect.poll(() => section("Prices").getByText("attention").count()).toBe(0);
   await unmapped().getByRole("button", { name: "Repeat evt_hedy" }).click();
   await page.getByText("Repeated: Applied").waitFor();
   await section("Messages")
