@@ -40,7 +40,8 @@ it("clients that stop reading are cut off before they cost much; the others get 
   expect(server.broadcast.clientCount()).toBe(1);
   // If the server kept them, 10 times 8 MB would be buffered, mostly in this process.
   expect(process.memoryUsage().rss - before).toBeLessThan(80 * 1024 * 1024);
-  expect(slowest).toBeLessThan(1000);
+  // Clients that do not read may take five seconds before they are cut.
+  expect(slowest).toBeLessThan(5_000);
   healthy.close();
 });
 
