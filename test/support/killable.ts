@@ -126,9 +126,9 @@ export async function startKillable(
 }
 
 async function until(condition: () => Promise<boolean>, what: string): Promise<void> {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 60_000;
   while (!(await condition().catch(() => false))) {
-    if (Date.now() > deadline) throw new Error(`${what} took more than 20 s`);
+    if (Date.now() > deadline) throw new Error(`${what} took more than a minute`);
     await new Promise((wait) => setTimeout(wait, 20));
   }
 }
