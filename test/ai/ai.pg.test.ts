@@ -6,31 +6,13 @@ import { limitOf, LIMIT_FINISH, LimitReachedError, meterTokens, type MeterOption
 import { Faregate } from "../../src/client/client.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { contract, show, upload } from "../support/contracting.ts";
+import { upload } from "../support/contracting.ts";
 import { inProcess, ORIGIN } from "../support/in-process.ts";
+import { CREDITS as LIMIT, creditsOf, movementsOf, scribePricing, subscribe } from "../support/scribe.ts";
 
 /* The meter of language models, over the mock models of the AI SDK. */
 
-const LIMIT = "scribe-credits";
-const PRICING = `
-saasName: Scribe
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-custom: { faregate: { rates: { credits: { in: 1, out: 2 } } } }
-features:
-  write:
-    valueType: BOOLEAN
-    defaultValue: true
-    type: DOMAIN
-    expression: subscriptionContext['credits'] < pricingContext['usageLimits']['credits']
-usageLimits:
-  credits: { valueType: NUMERIC, defaultValue: 1000, unit: credit, type: RENEWABLE, period: { value: 1, unit: MONTH } }
-plans:
-  PRO: { price: 10, features: null }
-  MINI: { price: 1, features: null, usageLimits: { credits: { value: 30 } } }
-`;
+const PRICING = scribePricing(1000, "  MINI: { price: 1, features: null, usageLimits: { credits: { value: 30 } } }");
 
 let api: TestApi;
 let key: string;
@@ -59,11 +41,7 @@ afterAll(async () => {
 let users = 0;
 async function subscribed(plan = "PRO"): Promise<string> {
   const userId = `user-${(users += 1)}`;
-  await contract(api, key, userId, {
-    contractedServices: { scribe: "1.0.0" },
-    subscriptionPlans: { scribe: plan },
-    billingPeriod: { renewalDays: 365 },
-  });
+  await subscribe(api, userId, { plan });
   calls.length = 0;
   return userId;
 }
@@ -100,17 +78,9 @@ function modelOf(parts: readonly LanguageModelV3StreamPart[], options: Partial<M
   });
   return { inner, model: wrapLanguageModel({ model: inner, middleware }) };
 }
-const levelOf = async (userId: string) => {
-  const level: { consumed: number; held?: number } | undefined = (await show(api, key, userId)).usageLevels["scribe"]?.[
-    "credits"
-  ];
-  return [level?.consumed, level?.held ?? 0];
-};
+const levelOf = (userId: string) => creditsOf(api, userId);
 const openHolds = async (userId: string) => (await client.contracts.holds(userId)).data.length;
-async function estimatedOf(userId: string): Promise<unknown[]> {
-  const path = `/contracts/${userId}/usage?by=movement`;
-  return (await api.call<{ data: { estimated?: true }[] }>("GET", path, { key })).body.data.map((row) => row.estimated);
-}
+const estimatedOf = async (userId: string) => (await movementsOf(api, userId)).map(({ estimated }) => estimated);
 
 describe("a stream", () => {
   test("is passed on unchanged, and counted by the provider's usage", async () => {

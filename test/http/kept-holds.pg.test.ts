@@ -1,34 +1,16 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { contract, upload } from "../support/contracting.ts";
+import { upload } from "../support/contracting.ts";
 import { allEventsDuring } from "../support/private-events.ts";
+import { CREDITS as LIMIT, creditsOf, movementsOf, scribePricing, subscribe, subscription } from "../support/scribe.ts";
 
 /* Reports of open holds: `POST /holds/{id}?keep=true`. */
 
 const START = Date.parse("2025-06-15T10:00:00.000Z");
 const DAY = 86_400_000;
-const LIMIT = "scribe-credits";
 const iso = (moment: number) => new Date(moment).toISOString();
-
-const PRICING = `
-saasName: Scribe
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-custom: { faregate: { rates: { credits: { in: 1, out: 2 } } } }
-features:
-  write:
-    valueType: BOOLEAN
-    defaultValue: true
-    type: DOMAIN
-    expression: subscriptionContext['credits'] < pricingContext['usageLimits']['credits']
-usageLimits:
-  credits: { valueType: NUMERIC, defaultValue: 10, unit: credit, type: RENEWABLE, period: { value: 1, unit: MONTH } }
-plans:
-  PRO: { price: 10, features: null }
-`;
+const PRICING = scribePricing(10);
 
 let api: TestApi;
 let key: string;
@@ -43,15 +25,10 @@ afterAll(async () => {
   await api.close();
 });
 
-const subscription = (version = "1.0.0") => ({
-  contractedServices: { scribe: version },
-  subscriptionPlans: { scribe: "PRO" },
-  subscriptionAddOns: {},
-});
 let users = 0;
 async function subscribed(): Promise<string> {
   const userId = `user-${(users += 1)}`;
-  await contract(api, key, userId, { ...subscription(), billingPeriod: { renewalDays: 365 } });
+  await subscribe(api, userId);
   return userId;
 }
 
@@ -81,24 +58,8 @@ async function take(userId: string, amount: unknown, query = ""): Promise<string
 const keep = (id: string, body: object, query = "") => post(`/holds/${id}?keep=true${query}`, body);
 const settle = (id: string, amount: unknown, query = "") => post(`/holds/${id}${query}`, { [LIMIT]: amount });
 const spent = (amount: unknown, more: object = {}) => ({ spent: { [LIMIT]: amount }, ...more });
-/** Consumed and held. */
-async function level(userId: string): Promise<[number, number]> {
-  const { body } = await api.call<{ usageLevels: Record<string, Record<string, { consumed: number; held?: number }>> }>(
-    "GET",
-    `/contracts/${userId}`,
-    { key },
-  );
-  const { consumed = NaN, held = 0 } = body.usageLevels["scribe"]?.["credits"] ?? {};
-  return [consumed, held];
-}
-async function movements(userId: string) {
-  const { body } = await api.call<{ data: { kind: string; amount: number; operation: string; estimated?: boolean }[] }>(
-    "GET",
-    `/contracts/${userId}/usage?by=movement`,
-    { key },
-  );
-  return body.data.toReversed();
-}
+const level = (userId: string) => creditsOf(api, userId);
+const movements = (userId: string) => movementsOf(api, userId);
 
 describe("a report", () => {
   test("counts what is new, and keeps holding the rest", async () => {

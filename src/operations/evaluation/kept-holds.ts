@@ -1,9 +1,8 @@
 import { sum, total } from "../../core/exact.ts";
 import { MAX_HOLD_MS } from "../../core/holds.ts";
-import type { CountedUnits } from "../../core/pricing/credits.ts";
 import { isBound } from "../../core/pricing/model.ts";
 import { changeBudgetBalances } from "../../db/queries/budgets.ts";
-import { reportHold } from "../../db/queries/holds.ts";
+import { type HoldRow, reportHold } from "../../db/queries/holds.ts";
 import { moveLevels, type Movement, sameLevel } from "../../db/queries/usage.ts";
 import type { SeenLevel } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
@@ -11,13 +10,14 @@ import { Failure } from "../errors.ts";
 import { evaluationWithoutBlocks } from "../evaluations.ts";
 import { usageEvents } from "../usage-events.ts";
 import { loadBudgets } from "./budget-book.ts";
-import { noBudgetWrites } from "./budget-moves.ts";
-import { byLimit, deniedSettlement, moveHeld, settledBudgets } from "./held-budgets.ts";
-import { heldRoom, usedInWindow } from "./held-budgets.ts";
+import { type BudgetWrites, noBudgetWrites } from "./budget-moves.ts";
+import { byLimit, deniedSettlement, type HeldChange, heldRoom } from "./held-budgets.ts";
+import { moveHeld, settledBudgets, usedInWindow } from "./held-budgets.ts";
 import { recordUsage } from "./consumption/record.ts";
 import { requireHold, withOpenHold } from "./open-hold.ts";
 import { isOver } from "./prepare.ts";
 import type { PricedUnits, SettlementAnswer, UnitCosts, Units } from "./request.ts";
+import { type Amounts, hasFewer, newCosts, newUnits, unitsAfter } from "./reported-units.ts";
 import { decideSettlement, viewHold, wrongAmounts } from "./settlement.ts";
 import { amountsOf, costOf, priceUnits, ratesAt } from "./units.ts";
 
@@ -25,8 +25,6 @@ import { amountsOf, costOf, priceUnits, ratesAt } from "./units.ts";
  * Usage that is reported of an open hold: each report counts what is new of a total, and changes what the hold has left.
  * Source: contract usage-records §3, tokens-and-leases §6.
  */
-
-type Amounts = Readonly<Record<string, number>>;
 
 /** Amounts, of which units count at the rates with which the hold was taken. */
 interface Priced {
@@ -89,107 +87,160 @@ interface Totals extends Omit<HoldReport, "spent" | "left"> {
 
 type Opened = Parameters<Parameters<typeof withOpenHold>[2]>[1];
 
+/** Differences between the totals of a report and what was reported before. */
+interface Difference {
+  /** True for a report that arrives late, which changes nothing. */
+  isLate: boolean;
+  /** By limit id; below 0 where fewer were used than reported. */
+  amounts: Amounts;
+  /** Amounts that count now, by limit id. */
+  added: Amounts;
+  units: PricedUnits;
+  costs: UnitCosts | undefined;
+}
+
+type Held = Opened["hold"]["amounts"][number];
+type Subject = Parameters<typeof moveHeld>[0];
+
 /** Counts totals of an open hold whose contract is locked, and changes or ends it. */
 export async function countOpened(ctx: Context, opened: Opened, totals: Totals): Promise<SettlementAnswer> {
   const { hold, userId, organizationId, contract, evaluation, at } = opened;
-  const { spent, isEnd = false } = totals;
   checkLimits(hold, totals);
-  const reported = (id: string) => hold.counted?.[id] ?? 0;
-  const isLate =
-    !isEnd && hold.amounts.some(({ id }) => (spent[id] ?? 0) < reported(id) || hasFewer(totals.units?.[id], hold, id));
-  const effective = isLate ? { ...totals, spent: {}, left: undefined, durationMs: undefined } : totals;
-  const news = Object.fromEntries(hold.amounts.map(({ id }) => [id, Math.max(0, newly(id))]));
-  function newly(id: string): number {
-    return isLate ? 0 : sum(spent[id] ?? 0, -reported(id));
-  }
-  const plain = totals.blocks === false && evaluation !== undefined;
-  const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at) : evaluation;
+  const difference = differenceOf(hold, totals);
+  const { added } = difference;
   const budgets = await loadBudgets(ctx, { contract, evaluation, at }, [], hold.budgets ?? []);
   const subject = { contract, evaluation, at, budgets };
-  const units = isLate ? {} : newUnits(totals.units, hold);
-  const costs = isLate ? undefined : newCosts(totals.units, units, { spent, news });
-  const counted = settledBudgets(subject, hold, news, costs);
-  const denying = deniedSettlement(subject, hold, counted);
+  const counted = settledBudgets(subject, hold, added, difference.costs);
   const { levels, services } = contract;
+  const plain = totals.blocks === false && evaluation !== undefined;
+  const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at) : evaluation;
+  const denying = deniedSettlement(subject, hold, counted);
   const decision = decideSettlement(
     { levels, services, evaluation, decidedBy, denying },
-    { userId, hold, amounts: news },
+    { userId, hold, amounts: added },
     at,
   );
   const { answer } = decision;
   if (!answer.eval) return answer;
 
-  const mayGrow = evaluation !== undefined && !(isOver(contract, at) && !contract.autoRenew);
-  const after = hold.amounts.map((held) => {
-    const left = Math.max(0, sum(held.amount, -(news[held.id] ?? 0)));
-    const wanted = isEnd ? 0 : (effective.left?.[held.id] ?? left);
-    if (wanted <= left) return { ...held, amount: wanted };
-    const limit = answer.limit[held.id];
-    const room = isBound(limit) ? sum(limit, -(answer.used[held.id] ?? 0)) : Infinity;
-    const fits = mayGrow ? Math.min(wanted, room, heldRoom(subject, counted, held)) : left;
-    return { ...held, amount: Math.max(left, fits) };
-  });
-  const amountAfter = (held: { serviceId: string; limitName: string }) =>
-    after.find((one) => sameLevel(one, held))?.amount ?? 0;
-  const changes = counted.map((change) => {
-    const { held } = change;
-    const unit = budgets?.budgets.find(({ id }) => id === held.budget)?.unit ?? null;
-    const rest = Math.max(0, sum(held.amount, -change.counted));
-    const heldAfter = unit === null ? amountAfter(held) : Math.min(rest, amountAfter(held));
-    return { ...change, heldAfter };
-  });
-  const takenBack = isEnd ? takenBackOf(opened, newly) : [];
+  const left = amountsLeft(opened, totals, difference, { answer, subject, counted });
   const writes = noBudgetWrites();
-  const name = { organizationId, userId };
-  const moved = byLimit(hold, moveHeld(subject, name, changes, writes));
-  const given = takenBack.map(({ level, delta }) => ({
+  const changes = budgetChanges(subject, counted, left);
+  const moved = byLimit(hold, moveHeld(subject, { organizationId, userId }, changes, writes));
+  const given = takenBackOf(opened, totals, difference).map(({ level, delta }) => ({
     level,
     delta,
     budgets: giveBack(opened, subject, { level, delta }, writes),
   }));
-  const entry = { operationId: hold.id, now: at, featureId: hold.featureId, spender: hold.spender };
   const consumed = hold.amounts.flatMap(({ id, ...held }): Movement<SeenLevel>[] => {
     const level = levels.find((one) => sameLevel(one, held));
-    const delta = news[id] ?? 0;
-    return level === undefined || delta === 0 ? [] : [{ level, delta, budgets: moved[id], units: units[id] }];
+    const delta = added[id] ?? 0;
+    return level === undefined || delta === 0
+      ? []
+      : [{ level, delta, budgets: moved[id], units: difference.units[id] }];
   });
   const estimated = totals.estimated || undefined;
-  await moveLevels(ctx.db, contract.contractId, consumed, { ...entry, kind: "consume", estimated });
-  await moveLevels(ctx.db, contract.contractId, given, { ...entry, kind: "revert", estimated });
-
-  const totalOf = (id: string) => {
-    const back = given.find(({ level }) => hold.amounts.some((one) => one.id === id && sameLevel(one, level)));
-    return total([reported(id), news[id] ?? 0, back?.delta ?? 0]);
-  };
-  const totalsAfter = Object.fromEntries(hold.amounts.map(({ id }) => [id, totalOf(id)]));
-  const isCounted = Object.values(totalsAfter).some((amount) => amount > 0);
-  const { durationMs } = effective;
-  const wantedEnd = durationMs === undefined ? 0 : Math.min(at.getTime() + durationMs, +hold.createdAt + MAX_HOLD_MS);
-  const changed = {
-    ...hold,
-    kept: true,
-    amounts: isEnd ? hold.amounts : after,
-    counted: isEnd && !isCounted ? null : totalsAfter,
-    countedUnits: isLate ? hold.countedUnits : unitsAfter(totals.units, hold, news),
-    until: new Date(Math.max(hold.until.getTime(), wantedEnd)),
-    budgets: hold.budgets?.map((held, i) => ({ ...held, amount: changes[i]?.heldAfter ?? 0 })) ?? null,
-    ...(isEnd ? ({ state: isCounted ? "settled" : "released", endedAt: at } as const) : {}),
-  };
+  const entry = { operationId: hold.id, now: at, featureId: hold.featureId, spender: hold.spender, estimated };
+  await moveLevels(ctx.db, contract.contractId, consumed, { ...entry, kind: "consume" });
+  await moveLevels(ctx.db, contract.contractId, given, { ...entry, kind: "revert" });
+  const changed = changedHold(opened, totals, difference, { left, given, changes });
   await reportHold(ctx.db, changed);
   await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
   const { events, raised } = usageEvents(contract, userId, decision.changes);
   await recordUsage(ctx, organizationId, { events: [...events, ...writes.events.map(({ event }) => event)], raised });
+  return { ...answer, ...usageWith(answer, left, given), hold: viewHold(changed, userId, at) };
+}
 
+/** Compares the totals of a report with what is known. Only the end of a hold takes less than that for its totals. */
+function differenceOf(hold: Opened["hold"], { spent, units, isEnd = false }: Totals): Difference {
+  const reported = (id: string) => hold.counted?.[id] ?? 0;
+  const isLate =
+    !isEnd && hold.amounts.some(({ id }) => (spent[id] ?? 0) < reported(id) || hasFewer(units?.[id], hold, id));
+  const byId = hold.amounts.map(({ id }) => [id, isLate ? 0 : sum(spent[id] ?? 0, -reported(id))] as const);
+  const added = Object.fromEntries(byId.map(([id, amount]) => [id, Math.max(0, amount)]));
+  const fresh = isLate ? {} : newUnits(units, hold);
+  const costs = isLate ? undefined : newCosts(units, fresh, { spent, news: added });
+  return { isLate, amounts: Object.fromEntries(byId), added, units: fresh, costs };
+}
+
+/** Returns what the hold has left of each limit: less as asked, more as far as the limit and its budgets let it. */
+function amountsLeft(
+  { hold, contract, evaluation, at }: Opened,
+  { left: asked, isEnd = false }: Totals,
+  { added, isLate }: Difference,
+  { answer, subject, counted }: { answer: SettlementAnswer; subject: Subject; counted: readonly HeldChange[] },
+): Held[] {
+  const mayGrow = evaluation !== undefined && !(isOver(contract, at) && !contract.autoRenew);
+  return hold.amounts.map((held) => {
+    const rest = Math.max(0, sum(held.amount, -(added[held.id] ?? 0)));
+    const wanted = isEnd ? 0 : ((isLate ? undefined : asked?.[held.id]) ?? rest);
+    if (wanted <= rest) return { ...held, amount: wanted };
+    const limit = answer.limit[held.id];
+    const room = isBound(limit) ? sum(limit, -(answer.used[held.id] ?? 0)) : Infinity;
+    const fits = mayGrow ? Math.min(wanted, room, heldRoom(subject, counted, held)) : rest;
+    return { ...held, amount: Math.max(rest, fits) };
+  });
+}
+
+/** Adds what each budget holds afterwards. Budgets of a unit only shrink: what is left names no units. */
+function budgetChanges(
+  { budgets: book }: Subject,
+  counted: readonly HeldChange[],
+  left: readonly Held[],
+): Required<HeldChange>[] {
+  return counted.map((change) => {
+    const { held } = change;
+    const unit = book?.budgets.find(({ id }) => id === held.budget)?.unit ?? null;
+    const rest = Math.max(0, sum(held.amount, -change.counted));
+    const after = left.find((one) => sameLevel(one, held))?.amount ?? 0;
+    return { ...change, heldAfter: unit === null ? after : Math.min(rest, after) };
+  });
+}
+
+type GivenBack = Pick<Movement<SeenLevel>, "level" | "delta">;
+
+/** Returns the row of the hold after its report, or after its end. */
+function changedHold(
+  { hold, at }: Opened,
+  { units, durationMs, isEnd = false }: Totals,
+  { isLate, added }: Difference,
+  after: { left: Held[]; given: readonly GivenBack[]; changes: readonly Required<HeldChange>[] },
+): HoldRow {
+  const backOf = (held: Held) => after.given.find(({ level }) => sameLevel(held, level))?.delta ?? 0;
+  const totals = Object.fromEntries(
+    hold.amounts.map((held) => [held.id, total([hold.counted?.[held.id] ?? 0, added[held.id] ?? 0, backOf(held)])]),
+  );
+  const isCounted = Object.values(totals).some((amount) => amount > 0);
+  const wantedEnd =
+    isLate || durationMs === undefined ? 0 : Math.min(at.getTime() + durationMs, +hold.createdAt + MAX_HOLD_MS);
+  return {
+    ...hold,
+    kept: true,
+    amounts: isEnd ? hold.amounts : after.left,
+    counted: isEnd && !isCounted ? null : totals,
+    countedUnits: isLate ? hold.countedUnits : unitsAfter(units, hold, added),
+    until: new Date(Math.max(hold.until.getTime(), wantedEnd)),
+    budgets: hold.budgets?.map((held, i) => ({ ...held, amount: after.changes[i]?.heldAfter ?? 0 })) ?? null,
+    ...(isEnd ? ({ state: isCounted ? "settled" : "released", endedAt: at } as const) : {}),
+  };
+}
+
+/** Returns usage with what is left of the hold, less what its end gives back. */
+function usageWith(
+  { used: before, limit: limits }: SettlementAnswer,
+  left: readonly Held[],
+  given: readonly GivenBack[],
+): Pick<SettlementAnswer, "used" | "remaining"> {
   const used: Record<string, number> = {};
   const remaining: Record<string, number | null> = {};
-  for (const held of after) {
+  for (const held of left) {
     const back = given.find(({ level }) => sameLevel(level, held))?.delta ?? 0;
-    const usage = total([answer.used[held.id] ?? 0, held.amount, back]);
-    const limit = answer.limit[held.id];
+    const usage = total([before[held.id] ?? 0, held.amount, back]);
+    const limit = limits[held.id];
     used[held.id] = usage;
     remaining[held.id] = typeof limit === "number" ? Math.max(0, sum(limit, -usage)) : null;
   }
-  return { ...answer, used, remaining, hold: viewHold(changed, userId, at) };
+  return { used, remaining };
 }
 
 /** @throws Failure unprocessable for a limit of the hold that is missing, or another one. */
@@ -208,64 +259,11 @@ function checkLimits({ amounts }: Opened["hold"], { spent, left, isEnd }: Totals
   }
 }
 
-type Reported = Pick<Opened["hold"], "counted" | "countedUnits">;
-
-/** Returns the units of what was reported of a limit; undefined if a part was reported without them. */
-function knownUnits({ counted, countedUnits }: Reported, id: string): CountedUnits | undefined {
-  return (counted?.[id] ?? 0) === 0 ? {} : countedUnits?.[id];
-}
-
-/** True for totals with less of one unit than known: a report that arrives late. */
-function hasFewer(units: CountedUnits | undefined, hold: Reported, id: string): boolean {
-  if (units === undefined) return false;
-  const known = knownUnits(hold, id) ?? {};
-  return Object.entries(known).some(([unit, [number]]) => (units[unit]?.[0] ?? 0) < number);
-}
-
-/** Returns the units that are new of each limit. Without a limit whose earlier units are unknown, or more than these. */
-function newUnits(units: PricedUnits | undefined, hold: Reported): PricedUnits {
-  const byLimitId = Object.entries(units ?? {}).flatMap(([id, totals]) => {
-    const known = knownUnits(hold, id);
-    if (known === undefined || hasFewer(totals, hold, id)) return [];
-    const fresh = Object.entries(totals).flatMap(([unit, [number, cost]]) => {
-      const [numberBefore, costBefore] = known[unit] ?? [0, 0];
-      return number === numberBefore ? [] : [[unit, [sum(number, -numberBefore), sum(cost, -costBefore)]] as const];
-    });
-    return [[id, Object.fromEntries(fresh)] as const];
-  });
-  return Object.fromEntries(byLimitId);
-}
-
-/** Returns the cost of each new unit. Where the earlier units are unknown, each has its share of the new amount. */
-function newCosts(
-  units: PricedUnits | undefined,
-  fresh: PricedUnits,
-  { spent, news }: { spent: Amounts; news: Amounts },
-): UnitCosts | undefined {
-  if (units === undefined) return undefined;
-  const costs = Object.entries(units).map(([id, totals]) => {
-    const [all, some] = [spent[id] ?? 0, news[id] ?? 0];
-    const share = all === 0 ? 0 : some / all;
-    const given = fresh[id];
-    const ofLimit = Object.entries(given ?? totals).map(
-      ([unit, [, cost]]) => [unit, given === undefined ? cost * share : cost] as const,
-    );
-    return [id, Object.fromEntries(ofLimit)] as const;
-  });
-  return Object.fromEntries(costs);
-}
-
-/** Returns the units of all that is reported now, of limits whose totals name them. */
-function unitsAfter(units: PricedUnits | undefined, hold: Reported, news: Amounts): PricedUnits | null {
-  const kept = Object.entries(hold.countedUnits ?? {}).filter(([id]) => (news[id] ?? 0) === 0);
-  const all = { ...Object.fromEntries(kept), ...units };
-  return Object.keys(all).length === 0 ? null : all;
-}
-
 /** Returns what the end of a hold takes back: less was used than reported. Nothing of a level that was reset since. */
-function takenBackOf({ hold, contract }: Opened, newly: (id: string) => number): { level: SeenLevel; delta: number }[] {
+function takenBackOf({ hold, contract }: Opened, { isEnd }: Totals, { amounts }: Difference): GivenBack[] {
+  if (!isEnd) return [];
   return hold.amounts.flatMap((held) => {
-    const delta = newly(held.id);
+    const delta = amounts[held.id] ?? 0;
     const level = contract.levels.find((one) => sameLevel(one, held));
     if (delta >= 0 || level === undefined) return [];
     const isReset = level.runningSince !== null && level.runningSince > hold.createdAt;
@@ -276,9 +274,9 @@ function takenBackOf({ hold, contract }: Opened, newly: (id: string) => number):
 /** Gives the budgets of a hold back what its end takes back of a level. Returns their movements. */
 function giveBack(
   { hold, organizationId, userId }: Opened,
-  subject: Parameters<typeof moveHeld>[0],
-  { level, delta }: { level: SeenLevel; delta: number },
-  writes: Parameters<typeof moveHeld>[3],
+  subject: Subject,
+  { level, delta }: GivenBack,
+  writes: BudgetWrites,
 ) {
   const held = (hold.budgets ?? []).filter((one) => sameLevel(one, level));
   const changes = held.map((one) => ({
