@@ -23,6 +23,14 @@ interface Answer {
   body: { eval?: boolean; hold?: { id: string } | null };
 }
 
+/** A row of a hold that has ended. */
+interface HoldEnd {
+  id: string;
+  state: string;
+  onExpiry: string;
+  counted: Record<string, number> | null;
+}
+
 /** Status 0 is a broken connection. */
 async function send(method: string, path: string, body?: object, idempotencyKey?: string): Promise<Answer> {
   try {
@@ -75,7 +83,7 @@ test.each([
     const unexpected = new Set<string>();
     const settled = new Map<string, number>();
     const reported = new Map<string, number>();
-    const granted = new Set<string>();
+    const granted = new Map<string, number>();
     let denied = 0;
     const callers = Array.from({ length: CALLERS }, async () => {
       while (!stop.signal.aborted) {
@@ -89,7 +97,7 @@ test.each([
           await pause(50);
           continue;
         }
-        granted.add(id);
+        granted.set(id, amount);
         const path = `/holds/${id}`;
         // A few amounts only, so that the limit is near for the whole test and not reached by consumption alone.
         const settling = below(8) === 0 ? 1 : 0;
@@ -104,6 +112,10 @@ test.each([
             const kept = await reportUntilAnswered(path, settling);
             if (kept.status !== 200) return kept;
             reported.set(id, settling);
+            if (settling > 0) {
+              const late = await reportUntilAnswered(path, 0);
+              if (late.status !== 200) return late;
+            }
             // Otherwise it expires.
             return below(2) === 0 ? sendUntilAnswered("POST", path, settling) : { status: 200, body: {} };
           },
@@ -150,14 +162,21 @@ test.each([
     expect((await send("POST", "/features/ada/meter-call", { "meter-calls": 0 })).status).toBe(200);
     const connection = killable.connect();
     try {
-      const rows = await connection.client<{ id: string; state: string; counted: Record<string, number> | null }[]>`
-        select id, state, counted from holds`;
+      const rows = await connection.client<HoldEnd[]>`
+        select id, state, on_expiry as "onExpiry", counted from holds`;
       const holds = new Map(rows.map((row) => [row.id, row]));
-      for (const id of granted) expect(holds.has(id), `the acknowledged hold ${id} is there`).toBe(true);
+      const countedOf = (id: string) => holds.get(id)?.counted?.["meter-calls"] ?? 0;
+      for (const [id, amount] of granted) {
+        expect(holds.has(id), `the acknowledged hold ${id} is there`).toBe(true);
+        expect(countedOf(id), `${id} counts at most what it held`).toBeLessThanOrEqual(amount);
+      }
       for (const [id, amount] of settled) expect(holds.get(id)?.counted).toEqual({ "meter-calls": amount });
       expect(reported.size).toBeGreaterThan(0);
-      for (const [id, total] of reported)
-        expect(holds.get(id)?.counted?.["meter-calls"] ?? 0).toBeGreaterThanOrEqual(total);
+      for (const [id, total] of reported) {
+        const { state, onExpiry } = holds.get(id) ?? {};
+        const isConsumed = state === "expired" && onExpiry === "consume";
+        expect(countedOf(id), `${id} counts what was reported last`).toBe(isConsumed ? granted.get(id) : total);
+      }
       expect(rows.filter(({ state }) => state === "open")).toEqual([]);
       const counted = rows.reduce((sum, row) => sum + (row.counted?.["meter-calls"] ?? 0), 0);
       const [level] = await connection.client<{ consumed: string; held: string }[]>`
