@@ -67,12 +67,13 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
       );
       return { body, headers: { "stripe-signature": await signStripe(body, now) } };
     };
-    const send = async ({ body, headers }: Awaited<ReturnType<typeof signed>>): Promise<number> => {
+    /** Sends a message; one that is refused for lack of room is not applied. */
+    const send = async ({ body, headers }: Awaited<ReturnType<typeof signed>>) => {
       const begun = performance.now();
       const answer = await fetch(address, { method: "POST", headers, body });
-      const { outcome } = (await answer.json()) as { outcome: string };
-      if (outcome !== "applied") throw new Error(`${answer.status} ${outcome}`);
-      return performance.now() - begun;
+      const { outcome } = (await answer.json()) as { outcome?: string };
+      if (answer.status !== 503 && outcome !== "applied") throw new Error(`${answer.status} ${outcome}`);
+      return { milliseconds: performance.now() - begun, isApplied: outcome === "applied" };
     };
     const warmUp = 200;
     const prepared = await Promise.all(
@@ -84,7 +85,9 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
       const times: number[] = [];
       for (; !isOver(); await pause(EVALUATION_PACE_MS)) {
         const begun = performance.now();
-        await post(`/features/user-${times.length % warmUp}/tasker-board`, {}, key);
+        const path = `/api/v1/features/user-${times.length % warmUp}/tasker-board`;
+        const answer = await fetch(server.url + path, { method: "POST", headers: { "x-api-key": key } });
+        await answer.text();
         times.push(performance.now() - begun);
       }
       return p99(times);
@@ -94,7 +97,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     const alone = await evaluateUntil(() => isOver);
 
     const begun = performance.now();
-    const sent: Promise<number>[] = [];
+    const sent: ReturnType<typeof send>[] = [];
     let areAnswered = false;
     const beside = evaluateUntil(() => areAnswered);
     for (const [index, message] of prepared.slice(warmUp).entries()) {
@@ -102,16 +105,17 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
         await pause(Math.max(0, begun + (index * 1_000) / PER_SECOND - performance.now()));
       sent.push(send(message));
     }
-    const times = await Promise.all(sent);
+    const done = await Promise.all(sent);
     const took = (performance.now() - begun) / 1_000;
     areAnswered = true;
-    const [answered, evaluated] = [p99(times), await beside];
+    const [answered, evaluated] = [p99(done.map(({ milliseconds }) => milliseconds)), await beside];
+    const applied = done.filter(({ isApplied }) => isApplied).length / took;
     return [
       {
-        name: `${PER_SECOND} messages a second, applied / sent`,
-        value: seconds / took,
-        target: ">= 0.95",
-        ok: seconds / took >= 0.95,
+        name: `messages applied a second, of ${PER_SECOND} sent`,
+        value: applied,
+        target: `>= ${PER_SECOND * 0.95}`,
+        ok: applied >= PER_SECOND * 0.95,
       },
       { name: "answer to a message, p99 (ms)", value: answered, target: "<= 100", ok: answered <= 100 },
       {
