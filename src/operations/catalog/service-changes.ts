@@ -1,4 +1,5 @@
 import { and, eq, sql, type SQL } from "drizzle-orm";
+import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { actorOf, denyMoveService } from "../../core/access/membership.ts";
 import { checkPermission, findRule } from "../../core/access/permissions.ts";
 import { violates } from "../../db/postgres/connect.ts";
@@ -12,9 +13,9 @@ import type { Addressed } from "../../db/queries/outbox.ts";
 import { endLeavingTerms } from "../../db/queries/overrides.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { moveService, serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
-import { contracts, contractServices, members, organizations, services } from "../../db/schema.ts";
+import { contracts, contractServices, organizations, services } from "../../db/schema.ts";
 import { relabelFeatures, REVERT_WINDOW_MS } from "../../db/queries/usage.ts";
-import { isIdentifier, moveOf, organizationRole, refuseMove } from "../access.ts";
+import { isIdentifier, organizationRole, refuseMove, standingIn } from "../access.ts";
 import { auditAll } from "../audit.ts";
 import { assessed, needsApproval, settleApproval } from "../policy/approval.ts";
 import { auditOf, decideChange, type Decision, keepDecision } from "../policy/change-decision.ts";
@@ -236,38 +237,23 @@ async function denyRemoval(ctx: Context, service: ServiceRow): Promise<string | 
  * @throws Failure invalid for an unknown target, forbidden; gone or unavailable as refuseMove.
  */
 async function requireTarget(ctx: Context, sourceId: string, targetId: string): Promise<void> {
-  const [source, target] = await Promise.all(
-    [sourceId, targetId].map(async (id) => {
-      const rows = await ctx.db
-        .select({
-          ownerId: organizations.ownerId,
-          frozenAt: organizations.frozenAt,
-          movedTo: organizations.movedTo,
-        })
-        .from(organizations)
-        .where(eq(organizations.id, id));
-      return rows[0];
-    }),
-  );
-  if (target === undefined) throw unknownOrganization(targetId);
-  if (!(await mayWriteServices(ctx, { id: targetId, ownerId: target.ownerId, sourceOwnerId: source?.ownerId }))) {
+  const owners = await ctx.db
+    .select({ id: organizations.id, ownerId: organizations.ownerId })
+    .from(organizations)
+    .where(isAnyOf(organizations.id, [sourceId, targetId]));
+  const ownerOf = (id: string) => owners.find((one) => one.id === id)?.ownerId;
+  if (ownerOf(targetId) === undefined) throw unknownOrganization(targetId);
+  const { caller } = ctx;
+  const { role, move } = await standingIn(ctx, targetId);
+  const mayWrite =
+    caller.kind === "key"
+      ? ownerOf(sourceId) === ownerOf(targetId)
+      : isPlatformAdmin(caller) || role === "OWNER" || role === "ADMIN" || role === "MANAGER";
+  if (!mayWrite) {
     throw new Failure(
       "forbidden",
       `PERMISSION ERROR: You do not have permission to move services into organization ${targetId}`,
     );
   }
-  refuseMove(moveOf(target), false);
-}
-
-async function mayWriteServices(
-  { caller, db }: Context,
-  target: { id: string; ownerId: string; sourceOwnerId: string | undefined },
-): Promise<boolean> {
-  if (caller.kind !== "user") return caller.kind === "key" && target.sourceOwnerId === target.ownerId;
-  if (caller.role === "ADMIN" || target.ownerId === caller.id) return true;
-  const [member] = await db
-    .select({ role: members.role })
-    .from(members)
-    .where(and(eq(members.organizationId, target.id), eq(members.userId, caller.id)));
-  return member?.role === "ADMIN" || member?.role === "MANAGER";
+  refuseMove(move, false);
 }
