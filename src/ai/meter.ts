@@ -95,7 +95,7 @@ export class Meter {
     if (await meter.take(asked, true)) {
       meter.isLowered = meter.allowed < asked;
       if (meter.allowed < 1) {
-        await client.usage.release(meter.holdId ?? "");
+        await meter.settleOnce(undefined, true);
         // Either it covers one token after all, because rates are only estimated here, or the refusal names the budget.
         await meter.take(1, false);
       }
