@@ -11,8 +11,15 @@ import { evaluationWithoutBlocks } from "../evaluations.ts";
 import { usageEvents } from "../usage-events.ts";
 import { loadBudgets } from "./budget-book.ts";
 import { type BudgetWrites, noBudgetWrites } from "./budget-moves.ts";
-import { byLimit, deniedSettlement, type HeldChange, heldRoom } from "./held-budgets.ts";
-import { moveHeld, settledBudgets, usedInWindow } from "./held-budgets.ts";
+import {
+  byLimit,
+  deniedSettlement,
+  type HeldChange,
+  heldRoom,
+  moveHeld,
+  settledBudgets,
+  usedInWindow,
+} from "./held-budgets.ts";
 import { recordUsage } from "./consumption/record.ts";
 import { requireHold, withOpenHold } from "./open-hold.ts";
 import { isOver } from "./prepare.ts";

@@ -64,7 +64,7 @@ app.post("/api/chat/:conversation", async (c) => {
   return c.body(text.pipeThrough(new TextEncoderStream()));
 });
 
-/** What the page shows: the budget that is used up, or what to buy. */
+/** Names the budget that is used up, or what to buy. */
 const denialOf = ({ budget, unlock, resetAt }) =>
   budget
     ? { error: "This conversation has spent its credits. Begin another one.", budget }
