@@ -303,6 +303,7 @@ const budgets = [
     fc.record({
       name: fc.constantFrom("each", "team"),
       amount: fc.integer({ min: 0, max: 20 }),
+      unit: fc.constantFrom(null, "draft"),
       window: fc.constantFrom<unknown>("period", "life", { value: 1, unit: "DAY", anchor: "utc" }),
     }),
     async (world, userId, { name, ...terms }) => {
@@ -321,6 +322,12 @@ const budgets = [
     expectWithinLimits(answer.body, body);
     expectWithinBudgets(answer.body);
   }),
+  about("spend units", fc.tuple(spender, fc.integer({ min: 1, max: 8 })), async (world, userId, [who, drafts]) => {
+    const answer = await world.call<Spent>("POST", spending(world, userId, who), { [world.limit]: { draft: drafts } });
+    if (answer.status !== 200) return;
+    expectWithinLimits(answer.body, { [world.limit]: drafts / 2 });
+    expectWithinBudgets(answer.body);
+  }),
   about("take back what a spender spent", spender, async (world, userId, who) => {
     await world.call("POST", spending(world, userId, who, "&revert=true"));
   }),
@@ -336,10 +343,10 @@ const budgets = [
       if (answer.body.hold) world.holds.push(answer.body.hold.id);
     },
   ),
-  once("report a hold", fc.tuple(place, amount, amount), async (world, [which, spent, more]) => {
+  once("report a hold", fc.tuple(place, amount, amount, fc.boolean()), async (world, [which, spent, more, inUnits]) => {
     const id = picked(world.holds, which);
     if (id === undefined) return;
-    const body = { spent: { [world.limit]: spent }, amounts: { [world.limit]: more } };
+    const body = { spent: { [world.limit]: inUnits ? { draft: spent } : spent }, amounts: { [world.limit]: more } };
     interface Kept {
       hold: { userId: string; createdAt: string };
     }
