@@ -17,29 +17,8 @@ const DAY_MS = 86_400_000;
 let killable: Killable;
 afterEach(() => killable.close());
 
-interface Answer {
-  status: number;
-  body: Record<string, unknown>;
-}
-
-/** Calls any of the processes until one answers for good. The key makes a repeated call count once. */
-async function call(method: string, path: string, body?: object, idempotencyKey = ""): Promise<Answer> {
-  for (let attempt = 0; ; attempt += 1) {
-    try {
-      const answer = await fetch(killable.url(path, attempt % 2), {
-        method,
-        headers: { ...killable.headers, ...(idempotencyKey === "" ? {} : { "idempotency-key": idempotencyKey }) },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        signal: AbortSignal.timeout(20_000),
-      });
-      const text = await answer.text();
-      if (answer.status < 500) return { status: answer.status, body: text === "" ? {} : JSON.parse(text) };
-    } catch {
-      // The process is being killed, or comes back.
-    }
-    await new Promise((wait) => setTimeout(wait, 50));
-  }
-}
+const call = (method: string, path: string, body?: object, idempotencyKey?: string) =>
+  killable.sendUntilAnswered<Record<string, unknown>>(method, path, body, idempotencyKey);
 
 /** Lives one user's history, and compares each state with the reference. Returns the number of blocks given. */
 async function live(userId: string): Promise<number> {

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
-import { type Killable, startKillable } from "../support/killable.ts";
+import { type Killable, type KillableAnswer, startKillable } from "../support/killable.ts";
 import { meterPricing } from "../support/pricings.ts";
 
 /*
@@ -27,42 +27,20 @@ const TREE = [
 let killable: Killable;
 afterEach(() => killable.close());
 
-interface Answer {
-  status: number;
-  body: { eval?: boolean; hold?: { id: string } | null; budget?: { name: string }; error?: string };
+interface Body {
+  eval?: boolean;
+  hold?: { id: string } | null;
+  budget?: { name: string };
+  error?: string;
 }
-
-/** Sends a call to one of the processes. Status 0 is a broken connection. */
-async function send(method: string, path: string, body?: object, idempotencyKey?: string): Promise<Answer> {
-  try {
-    const answer = await fetch(killable.url(path, below(2)), {
-      method,
-      headers: {
-        ...killable.headers,
-        ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(10_000),
-    });
-    const text = await answer.text();
-    return { status: answer.status, body: text === "" ? {} : JSON.parse(text) };
-  } catch {
-    return { status: 0, body: {} };
-  }
-}
+type Answer = KillableAnswer<Body>;
 
 const pause = (milliseconds: number) => new Promise((wait) => setTimeout(wait, milliseconds));
 const below = (most: number) => Math.floor(Math.random() * most);
 
 /** Repeats a call, with one key where it counts, until its answer has arrived. */
-async function sendUntilAnswered(method: string, path: string, body?: object, counts = true): Promise<Answer> {
-  const key = counts ? crypto.randomUUID() : undefined;
-  for (;;) {
-    const answer = await send(method, path, body, key);
-    if (answer.status !== 0 && answer.status !== 503) return answer;
-    await pause(20);
-  }
-}
+const sendUntilAnswered = (method: string, path: string, body?: object, counts = true): Promise<Answer> =>
+  killable.sendUntilAnswered(method, path, body, counts ? crypto.randomUUID() : undefined);
 
 const unexpected = new Set<string>();
 const denied = new Map<string, number>();
@@ -136,7 +114,7 @@ test(`after ${KILLS} kills no budget of a tree was passed at any read, and each 
   killable = await startKillable(SEED, { processes: 2 });
   for (const { name, amount, spender = null } of TREE) {
     const body = { limit: LIMIT, spender, amount, window: "life" };
-    expect((await send("PUT", `/contracts/ada/budgets/${name}`, body)).status).toBe(201);
+    expect((await killable.send("PUT", `/contracts/ada/budgets/${name}`, body)).status).toBe(201);
   }
   const stop = new AbortController();
   const callers = Array.from({ length: CALLERS }, async () => {
@@ -146,29 +124,17 @@ test(`after ${KILLS} kills no budget of a tree was passed at any read, and each 
   const changing = (async () => {
     for (; !stop.signal.aborted; changes += 1) await change(changes);
   })();
-  let reads = 0;
-  const watching = (async () => {
-    while (!stop.signal.aborted) {
-      const connection = killable.connect();
-      try {
-        for (; !stop.signal.aborted; reads += 1) {
-          for (const { node } of await passed(connection.client)) unexpected.add(node);
-          await pause(5);
-        }
-      } catch {
-        await pause(50);
-      } finally {
-        await connection.close(0);
-      }
-    }
-  })();
+  const watching = killable.watch(stop.signal, async (client) => {
+    for (const { node } of await passed(client)) unexpected.add(node);
+  });
   for (let kill = 0; kill < KILLS; kill += 1) {
     await pause(1_500);
     await (kill % 3 === 2 ? killable.killDatabase() : killable.killRest(kill % 3));
     expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
   }
   stop.abort();
-  await Promise.all([...callers, changing, watching]);
+  await Promise.all([...callers, changing]);
+  const reads = await watching;
   expect([...unexpected]).toEqual([]);
   expect(reads).toBeGreaterThan(100);
   expect(changes).toBeGreaterThan(1);
@@ -176,7 +142,7 @@ test(`after ${KILLS} kills no budget of a tree was passed at any read, and each 
   expect([...denied.keys()]).toEqual(expect.arrayContaining(TREE.map(({ name }) => name)));
 
   await pause(1_100);
-  expect((await send("POST", "/features/ada/meter-call?spender=t0", {})).status).toBe(200);
+  expect((await killable.send("POST", "/features/ada/meter-call?spender=t0", {})).status).toBe(200);
   const connection = killable.connect();
   try {
     const rows = await connection.client<{ spender: string; used: number; held: number }[]>`

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
-import { type Killable, startKillable } from "../support/killable.ts";
+import { type Killable, type KillableAnswer, startKillable } from "../support/killable.ts";
 import { meterPricing } from "../support/pricings.ts";
 
 /*
@@ -18,10 +18,11 @@ const SEED = { pricing: PRICING, service: "meter", plan: "ALL", userIds: ["ada"]
 let killable: Killable;
 afterEach(() => killable.close());
 
-interface Answer {
-  status: number;
-  body: { eval?: boolean; hold?: { id: string } | null };
+interface Body {
+  eval?: boolean;
+  hold?: { id: string } | null;
 }
+type Answer = KillableAnswer<Body>;
 
 /** A row of a hold that has ended. */
 interface HoldEnd {
@@ -31,46 +32,21 @@ interface HoldEnd {
   counted: Record<string, number> | null;
 }
 
-/** Status 0 is a broken connection. */
-async function send(method: string, path: string, body?: object, idempotencyKey?: string): Promise<Answer> {
-  try {
-    const answer = await fetch(killable.url(path), {
-      method,
-      headers: {
-        ...killable.headers,
-        ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(10_000),
-    });
-    const text = await answer.text();
-    return { status: answer.status, body: text === "" ? {} : JSON.parse(text) };
-  } catch {
-    return { status: 0, body: {} };
-  }
-}
-
 const pause = (milliseconds: number) => new Promise((wait) => setTimeout(wait, milliseconds));
 const below = (most: number) => Math.floor(Math.random() * most);
 
 /** Repeats a call with one key until its answer has arrived. */
-async function sendUntilAnswered(method: string, path: string, amount: number | undefined): Promise<Answer> {
-  const key = crypto.randomUUID();
-  for (;;) {
-    const answer = await send(method, path, amount === undefined ? undefined : { "meter-calls": amount }, key);
-    if (answer.status !== 0 && answer.status !== 503) return answer;
-    await pause(20);
-  }
-}
+const sendUntilAnswered = (method: string, path: string, amount: number | undefined): Promise<Answer> =>
+  killable.sendUntilAnswered(
+    method,
+    path,
+    amount === undefined ? undefined : { "meter-calls": amount },
+    crypto.randomUUID(),
+  );
 
 /** Reports a total, which needs no key to be repeated. */
-async function reportUntilAnswered(path: string, total: number): Promise<Answer> {
-  for (;;) {
-    const answer = await send("POST", `${path}?keep=true`, { spent: { "meter-calls": total }, for: "PT1S" });
-    if (answer.status !== 0 && answer.status !== 503) return answer;
-    await pause(20);
-  }
-}
+const reportUntilAnswered = (path: string, total: number): Promise<Answer> =>
+  killable.sendUntilAnswered("POST", `${path}?keep=true`, { spent: { "meter-calls": total }, for: "PT1S" });
 
 test.each([
   [12, "REST", {}],
@@ -128,38 +104,26 @@ test.each([
         if (ended.status === 200 && ended.body.hold != null && settling > 0) settled.set(id, settling);
       }
     });
-    let reads = 0;
-    const watching = (async () => {
-      while (!stop.signal.aborted) {
-        const connection = killable.connect();
-        try {
-          for (; !stop.signal.aborted; reads += 1) {
-            const [level] = await connection.client<{ usage: number }[]>`
-            select (consumed + held)::float8 as usage from usage_levels`;
-            if (level !== undefined && level.usage > LIMIT) unexpected.add(`usage ${level.usage}`);
-            await pause(5);
-          }
-        } catch {
-          await pause(50);
-        } finally {
-          await connection.close(0);
-        }
-      }
-    })();
+    const watching = killable.watch(stop.signal, async (client) => {
+      const [level] = await client<{ usage: number }[]>`
+        select (consumed + held)::float8 as usage from usage_levels`;
+      if (level !== undefined && level.usage > LIMIT) unexpected.add(`usage ${level.usage}`);
+    });
     for (let kill = 0; kill < kills; kill += 1) {
       await pause(1_000);
       await (kill % 2 === 0 ? killable.killRest() : killable.killDatabase());
       expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
     }
     stop.abort();
-    await Promise.all([...callers, watching]);
+    await Promise.all(callers);
+    const reads = await watching;
     expect([...unexpected]).toEqual([]);
     expect(reads).toBeGreaterThan(100);
     expect(granted.size).toBeGreaterThan(kills * 10);
     expect(denied).toBeGreaterThan(0);
 
     await pause(2_100);
-    expect((await send("POST", "/features/ada/meter-call", { "meter-calls": 0 })).status).toBe(200);
+    expect((await killable.send("POST", "/features/ada/meter-call", { "meter-calls": 0 })).status).toBe(200);
     const connection = killable.connect();
     try {
       const rows = await connection.client<HoldEnd[]>`

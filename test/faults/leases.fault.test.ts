@@ -19,40 +19,18 @@ const SEED = { pricing: PRICING, service: "meter", plan: "ALL", userIds: ["ada"]
 let killable: Killable;
 afterEach(() => killable.close());
 
-interface Answer {
-  status: number;
-  body: {
-    lease?: { id: string; granted: Record<string, number>; until: string } | null;
-    now?: string;
-    error?: unknown;
-  };
+interface Body {
+  lease?: { id: string; granted: Record<string, number>; until: string } | null;
+  now?: string;
+  error?: unknown;
 }
 
 const pause = (milliseconds: number) => new Promise((wait) => setTimeout(wait, milliseconds));
 const below = (most: number) => Math.floor(Math.random() * most);
 const calls = (amount: number) => ({ "meter-calls": amount });
 
-/** Sends a call to one of the processes until it is answered. */
-async function send(method: string, path: string, body?: object, idempotencyKey?: string): Promise<Answer> {
-  for (;;) {
-    try {
-      const answer = await fetch(killable.url(path, below(2)), {
-        method,
-        headers: {
-          ...killable.headers,
-          ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
-        },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        signal: AbortSignal.timeout(10_000),
-      });
-      const text = await answer.text();
-      if (answer.status !== 503) return { status: answer.status, body: text === "" ? {} : JSON.parse(text) };
-    } catch {
-      // A broken connection leaves it open whether the call was carried out.
-    }
-    await pause(20);
-  }
-}
+const send = (method: string, path: string, body?: object, idempotencyKey?: string) =>
+  killable.sendUntilAnswered<Body>(method, path, body, idempotencyKey);
 
 /** Outcomes of all leases. */
 interface Journal {
@@ -117,31 +95,19 @@ test.each([
     const holders = Array.from({ length: HOLDERS }, async () => {
       while (!stop.signal.aborted) await holdOnce(journal);
     });
-    let reads = 0;
-    const watching = (async () => {
-      while (!stop.signal.aborted) {
-        const connection = killable.connect();
-        try {
-          for (; !stop.signal.aborted; reads += 1) {
-            const [level] = await connection.client<{ usage: number }[]>`
-            select (consumed + held)::float8 as usage from usage_levels`;
-            if (level !== undefined && level.usage > LIMIT) journal.unexpected.add(`usage ${level.usage}`);
-            await pause(5);
-          }
-        } catch {
-          await pause(50);
-        } finally {
-          await connection.close(0);
-        }
-      }
-    })();
+    const watching = killable.watch(stop.signal, async (client) => {
+      const [level] = await client<{ usage: number }[]>`
+        select (consumed + held)::float8 as usage from usage_levels`;
+      if (level !== undefined && level.usage > LIMIT) journal.unexpected.add(`usage ${level.usage}`);
+    });
     for (let kill = 0; kill < kills; kill += 1) {
       await pause(1_000);
       await (kill % 3 === 2 ? killable.killDatabase() : killable.killRest(kill % 3));
       expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
     }
     stop.abort();
-    await Promise.all([...holders, watching]);
+    await Promise.all(holders);
+    const reads = await watching;
     expect([...journal.unexpected]).toEqual([]);
     expect(reads).toBeGreaterThan(100);
     expect(journal.counted.size).toBeGreaterThan(kills * 10);

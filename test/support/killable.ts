@@ -13,6 +13,13 @@ import { childrenOf, metricsOf, sumByWorker } from "./workers.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
+export interface KillableAnswer<Body> {
+  status: number;
+  body: Body;
+}
+
+const pause = (milliseconds: number) => new Promise((wait) => setTimeout(wait, milliseconds));
+
 /** REST processes and their Postgres, all of which can be killed and come back at the same ports. */
 export interface Killable {
   /** Key of scope ALL of the contracted users' organization. */
@@ -27,6 +34,17 @@ export interface Killable {
    */
   killRest(process?: number): Promise<void>;
   killDatabase(): Promise<void>;
+  /** Sends a call to one of the processes. Status 0 is a broken connection. */
+  send<Body>(method: string, path: string, body?: object, idempotencyKey?: string): Promise<KillableAnswer<Body>>;
+  /** Repeats a call until it is answered by a process that reaches its database. */
+  sendUntilAnswered<Body>(
+    method: string,
+    path: string,
+    body?: object,
+    idempotencyKey?: string,
+  ): Promise<KillableAnswer<Body>>;
+  /** Reads the database over and over until the signal aborts, through kills of it. Returns the number of reads. */
+  watch(signal: AbortSignal, read: (client: Connection["client"]) => Promise<void>): Promise<number>;
   /** True if every REST process has survived the kills of its database. Of workers: their primary process. */
   isRestRunning(): boolean;
   connect(): Connection;
@@ -87,7 +105,51 @@ export async function startKillable(
     return isServed.every(Boolean) && calls.size === processes && [...calls.values()].every((count) => count > 0);
   };
   await until(allServe, "the first start");
+  const send: Killable["send"] = async <Body>(
+    method: string,
+    path: string,
+    body?: object,
+    idempotencyKey?: string,
+  ): Promise<KillableAnswer<Body>> => {
+    try {
+      const answer = await fetch(url(path, Math.floor(Math.random() * processes)), {
+        method,
+        headers: { ...headers, ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }) },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal: AbortSignal.timeout(10_000),
+      });
+      const text = await answer.text();
+      return { status: answer.status, body: JSON.parse(text || "{}") };
+    } catch {
+      return { status: 0, body: JSON.parse("{}") };
+    }
+  };
   return {
+    send,
+    sendUntilAnswered: async <Body>(method: string, path: string, body?: object, idempotencyKey?: string) => {
+      for (;;) {
+        const answer = await send<Body>(method, path, body, idempotencyKey);
+        if (answer.status !== 0 && answer.status !== 503) return answer;
+        await pause(20);
+      }
+    },
+    watch: async (signal, read) => {
+      let reads = 0;
+      while (!signal.aborted) {
+        const connection = connect(database.url);
+        try {
+          for (; !signal.aborted; reads += 1) {
+            await read(connection.client);
+            await pause(5);
+          }
+        } catch {
+          await pause(50);
+        } finally {
+          await connection.close(0);
+        }
+      }
+      return reads;
+    },
     key,
     headers,
     url,
@@ -129,6 +191,6 @@ async function until(condition: () => Promise<boolean>, what: string): Promise<v
   const deadline = Date.now() + 60_000;
   while (!(await condition().catch(() => false))) {
     if (Date.now() > deadline) throw new Error(`${what} took more than a minute`);
-    await new Promise((wait) => setTimeout(wait, 20));
+    await pause(20);
   }
 }
