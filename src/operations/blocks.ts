@@ -382,7 +382,7 @@ export interface BalanceView {
 export async function showBalances(ctx: Context, address: ContractAddress): Promise<BalanceView[]> {
   const { contract, organizationId, userId, now } = await writeDue(ctx, address);
   const evaluation = await evaluationIfAny(ctx, contract, now);
-  const plain = evaluation && (await evaluationWithoutBlocks(ctx, contract, now));
+  const plain = evaluation && (await evaluationWithoutBlocks(ctx, contract, now, evaluation));
   const open = await openBlocks(ctx, { contract, organizationId, userId, now });
   return contract.services.flatMap(({ serviceId, key: service }) =>
     contract.levels

@@ -25,6 +25,7 @@ import {
   type Level,
   NO_BLOCKS,
   type SeenLevel,
+  type SnapshotBlock,
 } from "../db/queries/contract-snapshots.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
 import { sameLevel } from "../db/queries/usage.ts";
@@ -39,11 +40,22 @@ import { blocksOf, evaluationIfAny, grantedLimit } from "./evaluations.ts";
 /** The level of a block, as far as its draws depend on it. */
 type DrawnLevel = Pick<SeenLevel, "serviceId" | "limitName" | "consumed">;
 
-/** True if the end of a block is to be written: its end has passed, or nothing is left of it. */
-export const isBlockDue = (
-  { expiresAt, drawn, left }: { expiresAt: Date | null; drawn: number | null; left: number },
-  now: Date,
-): boolean => drawn === null && (left === 0 || (expiresAt !== null && expiresAt <= now));
+/** Milliseconds since 1970 from which an end is to be written, by the immutable list of blocks. */
+const firstEnds = new WeakMap<readonly SnapshotBlock[], number>();
+
+/** True if the end of one of the blocks is to be written: its end has passed, or nothing is left of it. */
+export function hasDueBlock(blocks: readonly SnapshotBlock[], now: Date): boolean {
+  if (blocks.length === 0) return false;
+  let first = firstEnds.get(blocks);
+  if (first === undefined) {
+    const ends = blocks.filter(({ drawn }) => drawn === null);
+    first = Math.min(
+      ...ends.map(({ left, expiresAt }) => (left === 0 ? -Infinity : (expiresAt?.getTime() ?? Infinity))),
+    );
+    firstEnds.set(blocks, first);
+  }
+  return first <= now.getTime();
+}
 
 /** Returns the calendar of a level's resets. */
 const resettingLevel = ({ consumed, anchor, periodValue, periodUnit }: Level): ResettingLevel => ({

@@ -1,4 +1,4 @@
-import type { MaybePromise } from "../core/maybe-promise.ts";
+import { type MaybePromise, chain } from "../core/maybe-promise.ts";
 import { findPlan } from "../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation } from "../core/pricing/evaluate.ts";
 import { addedBy, withBlocks } from "../core/pricing/blocks.ts";
@@ -66,14 +66,16 @@ interface Extras {
   readonly from: number;
   readonly until: number;
   readonly added: readonly { readonly serviceId: string; readonly limitName: string; readonly amount: number }[];
+  /** Cache key of an evaluation without them, and with them: a string made for each call would be hashed each time. */
+  readonly keys: { without: string; with: string };
 }
 
 /** The last span of each list of blocks, which is immutable. */
-const extras = new WeakMap<readonly SnapshotBlock[], Extras>();
+const lastExtras = new WeakMap<readonly SnapshotBlock[], Extras>();
 
 /** Returns what the blocks of a contract add at that moment. */
 function extrasAt(blocks: readonly SnapshotBlock[], at: Date): Extras {
-  const known = extras.get(blocks);
+  const known = lastExtras.get(blocks);
   const moment = at.getTime();
   if (known !== undefined && known.from <= moment && moment < known.until) return known;
   const boundaries = blocks.flatMap(({ from, expiresAt }) => [from.getTime(), expiresAt?.getTime() ?? Infinity]);
@@ -90,9 +92,17 @@ function extrasAt(blocks: readonly SnapshotBlock[], at: Date): Extras {
       const amount = addedBy([first, ...others], at);
       return amount === 0 ? [] : [{ serviceId: first.serviceId, limitName: first.limitName, amount }];
     }),
+    keys: { without: "", with: "" },
   };
-  extras.set(blocks, found);
+  lastExtras.set(blocks, found);
   return found;
+}
+
+/** Returns the cache key of an evaluation with what blocks add to it. */
+function keyWith({ added, keys }: Extras, without: string): string {
+  if (added.length === 0) return without;
+  if (keys.without !== without) Object.assign(keys, { without, with: `${without} +${JSON.stringify(added)}` });
+  return keys.with;
 }
 
 /** Returns what the blocks of a contract add to its limits at that moment. */
@@ -105,13 +115,24 @@ export const blocksOf = <B extends SnapshotBlock>(
   { serviceId, limitName }: { serviceId: string; limitName: string },
 ): B[] => blocks.filter((block) => block.serviceId === serviceId && block.limitName === limitName);
 
-/** Returns the evaluation of a contract as if it had no blocks; see {@link evaluationOf}. */
+/** Evaluations without blocks, by the immutable evaluation with them. */
+const withoutTheirBlocks = new WeakMap<Evaluation, Evaluation>();
+
+/** Returns the evaluation of a contract as if it had no blocks; see {@link evaluationOf}. `evaluation`: with blocks. */
 export function evaluationWithoutBlocks(
   ctx: Pick<Context, "db" | "resources">,
   contract: ContractSnapshot,
   at: Date,
+  evaluation: Evaluation,
 ): MaybePromise<Evaluation> {
-  return evaluationOf(ctx, contract.blocks.length === 0 ? contract : { ...contract, blocks: NO_BLOCKS }, at);
+  if (contract.blocks.length === 0) return evaluation;
+  return (
+    withoutTheirBlocks.get(evaluation) ??
+    chain(evaluationOf(ctx, contract, at, NO_BLOCKS), (without) => {
+      withoutTheirBlocks.set(evaluation, without);
+      return without;
+    })
+  );
 }
 
 /** Returns what the contract grants of a limit in an evaluation; undefined for none. */
@@ -147,16 +168,20 @@ export function evaluationOf(
   ctx: Pick<Context, "db" | "resources">,
   contract: ContractSnapshot,
   at: Date,
+  blocks = contract.blocks,
 ): MaybePromise<Evaluation> {
   const { pricingCache } = ctx.resources;
   const { key, overrides } =
     contract.overrides.length > 0 ? holdingAt(contract, at) : { key: cacheKeyOf(contract), overrides: [] };
-  if (contract.blocks.length === 0) {
+  if (blocks.length === 0) {
     return pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, overrides, { key, added: [] });
   }
-  const { added } = extrasAt(contract.blocks, at);
-  const extended = added.length === 0 ? key : `${key} +${JSON.stringify(added)}`;
-  return pricingCache.evaluation(extended) ?? createEvaluation(ctx, contract, overrides, { key: extended, added });
+  const extras = extrasAt(blocks, at);
+  const extended = keyWith(extras, key);
+  return (
+    pricingCache.evaluation(extended) ??
+    createEvaluation(ctx, contract, overrides, { key: extended, added: extras.added })
+  );
 }
 
 async function createEvaluation(

@@ -120,7 +120,7 @@ export async function countOpened(ctx: Context, opened: Opened, totals: Totals):
   const counted = settledBudgets(subject, hold, added, difference.costs);
   const { levels, services } = contract;
   const plain = totals.blocks === false && evaluation !== undefined;
-  const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at) : evaluation;
+  const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at, evaluation) : evaluation;
   const denying = deniedSettlement(subject, hold, counted);
   const decision = decideSettlement(
     { levels, services, evaluation, decidedBy, denying },

@@ -13,7 +13,7 @@ import { contracts } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
-import { isBlockDue, rolloverOf } from "../due-blocks.ts";
+import { hasDueBlock, rolloverOf } from "../due-blocks.ts";
 import { applyDueOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { blocksOf, evaluationIfAny, evaluationOf, evaluationWithoutBlocks } from "../evaluations.ts";
@@ -101,9 +101,7 @@ export function isChangeDue({ changeAt }: ContractSnapshot, now: Date): boolean 
 
 function hasDue(contract: ContractSnapshot, now: Date): boolean {
   const { levels, blocks } = contract;
-  return (
-    levels.some((level) => isDue(level, now) || isHoldDue(level, now)) || blocks.some((block) => isBlockDue(block, now))
-  );
+  return levels.some((level) => isDue(level, now) || isHoldDue(level, now)) || hasDueBlock(blocks, now);
 }
 
 /** Thrown under the lock of a contract with a due change, whose services must be locked before the contract. */
@@ -205,7 +203,10 @@ function preparedWith(
 ): MaybePromise<Prepared> {
   const prepared = { contract, at, evaluation, ...usageOf(contract) };
   if (contract.blocks.length === 0) return prepared;
-  return chain(evaluationWithoutBlocks(ctx, contract, at), (withoutBlocks) => ({ ...prepared, withoutBlocks }));
+  return chain(evaluationWithoutBlocks(ctx, contract, at, evaluation), (withoutBlocks) => ({
+    ...prepared,
+    withoutBlocks,
+  }));
 }
 
 /** True after the end of the billing period. */

@@ -14,7 +14,7 @@ import { applyDueChanges } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import { isDue as isLevelDue } from "../../db/queries/usage.ts";
-import { isBlockDue } from "../due-blocks.ts";
+import { hasDueBlock } from "../due-blocks.ts";
 import { blocksOf, evaluationOf } from "../evaluations.ts";
 import { budgetsOf } from "./budget-book.ts";
 import { findStrangers } from "./spenders.ts";
@@ -129,8 +129,7 @@ function hasDueBlocks(contract: ContractSnapshot | undefined, now: Date): boolea
   if (contract === undefined || contract.blocks.length === 0) return false;
   const { blocks, levels } = contract;
   return (
-    blocks.some((block) => isBlockDue(block, now)) ||
-    levels.some((level) => isLevelDue(level, now) && blocksOf(blocks, level).length > 0)
+    hasDueBlock(blocks, now) || levels.some((level) => isLevelDue(level, now) && blocksOf(blocks, level).length > 0)
   );
 }
 

@@ -126,7 +126,7 @@ export async function settleSerially(
     const { levels, services } = contract;
     const request = { userId, hold, amounts, units };
     const plain = blocks === false && evaluation !== undefined;
-    const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at) : evaluation;
+    const decidedBy = plain ? await evaluationWithoutBlocks(ctx, contract, at, evaluation) : evaluation;
     const subject = {
       contract,
       evaluation,
