@@ -2,6 +2,9 @@ import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connect, type Database } from "../../src/db/postgres/connect.ts";
 import { retrySerializationFailures } from "../../src/db/postgres/retry.ts";
+import { readFacts } from "../../src/db/queries/contract-facts.ts";
+import { recordStates } from "../../src/db/queries/contract-states.ts";
+import { putLevels } from "../../src/db/queries/contract-levels.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 
 let database: TestDatabase;
@@ -33,6 +36,24 @@ test("a statement that is sent again and again is prepared once, in and out of t
     for (let n = 0; n < 5; n += 1) await tx.transaction((inner) => inner.execute(sql`select ${n}::int, 'nested'`));
   });
   expect(await prepared(db, "nested")).toBe(1);
+  await close();
+});
+
+test("statements on one contract are planned for their first executions only", async () => {
+  const { db, close } = connect(database.url, { maxConnections: 1 });
+  const now = new Date();
+  for (let n = 0; n < 20; n += 1) {
+    const contractIds = [String(n)];
+    await readFacts(db, contractIds);
+    await recordStates(db, { contractIds, cause: "creation", now });
+    await putLevels(db, [{ contractIds, next: [] }], now);
+  }
+  const statements = await db.execute<{ statement: string; custom_plans: string }>(
+    sql`select statement, custom_plans from pg_prepared_statements where statement like '%contracts%'`,
+  );
+  const planned = statements.map(({ statement, custom_plans: plans }) => [statement.slice(0, 60), Number(plans)]);
+  expect(planned).toHaveLength(3);
+  expect(planned.filter(([, plans]) => Number(plans) > 5)).toEqual([]);
   await close();
 });
 

@@ -58,6 +58,9 @@ const LIMIT_COLUMNS = sql.raw(
 /** SQL table of contract ids with the numbers of their groups. */
 export const numberedContracts = (groups: readonly Pick<LevelGroup, "contractIds">[]): SQL => {
   const ids = groups.flatMap(({ contractIds }) => contractIds);
+  const [first] = ids;
+  // Planned once, unlike lists: see isAnyOf.
+  if (first !== undefined && ids.length === 1 && groups.length === 1) return sql`(values (${first}::text, 0))`;
   const numbers = groups.flatMap(({ contractIds }, number) => contractIds.map(() => String(number)));
   return sql`unnest(${textArray(ids)}, ${textArray(numbers)}::integer[])`;
 };

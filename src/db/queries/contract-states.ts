@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
-import { textArray } from "../postgres/lists.ts";
+import { isAnyOf } from "../postgres/lists.ts";
 import { type BudgetJson, BUDGETS_JSON, budgetsIn, type Level, NO_HOLDS, SERVICES_JSON } from "./contract-snapshots.ts";
 import type { Budget } from "../../core/pricing/budgets.ts";
 import type { SnapshotService, StateCause } from "../schema.ts";
@@ -31,7 +31,7 @@ export async function recordStates(
             order by u.position, u.service_id collate "C")
         from usage_levels u where u.contract_id = c.id), '[]'), ${OVERRIDES_JSON}, ${TRIAL_JSON},
       ${BUDGETS_JSON}
-    from contracts c where c.id = any(${textArray(input.contractIds)})
+    from contracts c where ${isAnyOf(sql`c.id`, input.contractIds)}
     order by c.id
   `);
 }
