@@ -67,6 +67,8 @@ export interface BudgetAnswer extends Omit<NewBudget, "limit"> {
     readonly remaining: number | null;
     readonly resetAt: string | null;
   }[];
+  /** The last call that it denied; null for none. */
+  readonly denied: { readonly spender: string | null; readonly amount: number; readonly at: Date } | null;
 }
 
 async function withCurrent<T>(
@@ -103,8 +105,9 @@ export async function setBudget(
     const { unit, amount, window, mode, until, thresholds } = budget;
     const spender = budget.spender === null ? null : patternText(parsePattern(budget.spender) ?? []);
     const identity = { ...level, spender, unit, window };
+    const continued = before !== undefined && hasIdentity(before, identity) ? before : undefined;
     const row: BudgetRow = {
-      id: before !== undefined && hasIdentity(before, identity) ? before.id : newId(now),
+      id: continued?.id ?? newId(now),
       contractId,
       organizationId,
       name,
@@ -115,6 +118,9 @@ export async function setBudget(
       thresholds: [...thresholds],
       createdAt: before?.createdAt ?? now,
       updatedAt: now,
+      deniedSpender: continued?.deniedSpender ?? null,
+      deniedAmount: continued?.deniedAmount ?? null,
+      deniedAt: continued?.deniedAt ?? null,
     };
     const [earlier] = before === undefined ? [] : await viewBudgets(ctx, locked, [before], 0);
     await putBudget(ctx.db, row, before);
@@ -126,7 +132,7 @@ export async function setBudget(
       organizationId,
       target: userId,
       before: earlier,
-      after: { ...view, balances: [] },
+      after: { ...view, balances: [], denied: null },
     });
     return { budget: view, isNew: before === undefined };
   });
@@ -194,6 +200,7 @@ async function requireBudget(
 
 /** @throws Failure notFound for an unknown contract or budget. */
 export async function showBudget(ctx: Context, { name, ...address }: Named): Promise<BudgetAnswer> {
+  await ctx.resources.callCounter.flush();
   return withCurrent(ctx, address, async (ctx, locked) => {
     const row = await requireBudget(ctx, locked.contract, { userId: locked.userId, name });
     const [view] = await viewBudgets(ctx, locked, [row], SHOWN.alone);
@@ -204,12 +211,13 @@ export async function showBudget(ctx: Context, { name, ...address }: Named): Pro
 
 /** Lists the budgets of a contract by name. @throws Failure notFound for an unknown contract. */
 export async function listBudgets(ctx: Context, address: ContractAddress): Promise<{ data: BudgetAnswer[] }> {
+  await ctx.resources.callCounter.flush();
   return withCurrent(ctx, address, async (ctx, locked) => ({
     data: await viewBudgets(ctx, locked, await listBudgetRows(ctx.db, locked.contract.contractId), SHOWN.listed),
   }));
 }
 
-/** Shows budgets with up to `shown` balances each. */
+/** Shows budgets with up to `shown` balances each; with none, nor the last denial. */
 async function viewBudgets(
   ctx: Context,
   { contract, now }: LockedContract,
@@ -229,7 +237,7 @@ async function viewBudgets(
   const asked = rows.map((row) => ({ id: row.id, since: isFromFirst(row) ? longestAgo(row, now) : spanOf(row).since }));
   const found = shown === 0 ? [] : await listBudgetBalances(ctx.db, contract.contractId, asked, shown);
   return rows.map((row) => {
-    const { name, spender, unit, amount, window, mode, until, thresholds, createdAt } = row;
+    const { name, spender, unit, amount, window, mode, until, thresholds, createdAt, deniedAt } = row;
     const key = contract.services.find(({ serviceId }) => serviceId === row.serviceId)?.key;
     const hasLevel = key !== undefined && periods.has(levelKey(row));
     const { serviceId } = row;
@@ -263,6 +271,10 @@ async function viewBudgets(
       thresholds,
       createdAt,
       balances,
+      denied:
+        deniedAt === null || shown === 0
+          ? null
+          : { spender: row.deniedSpender, amount: row.deniedAmount ?? 0, at: deniedAt },
     };
   });
 }

@@ -99,6 +99,12 @@ export const budget = z
         }),
       )
       .describe("Of spenders that have used it in the running window: most used first, up to 100, in a list up to 10"),
+    denied: z
+      .strictObject({ spender: z.string().nullable(), amount: z.number(), at: moment })
+      .nullable()
+      .describe(
+        "The last call that it denied: its spender, the amount that would have counted, and when. Null for none",
+      ),
   })
   .meta({ id: "Budget" });
 
@@ -118,6 +124,7 @@ const BUDGET = {
   thresholds: [80, 100],
   createdAt: EXAMPLE.createdAt,
   balances: [{ spender: "grace", used: 4, held: 0, remaining: 6, resetAt: "2025-06-16T00:00:00.000Z" }],
+  denied: { spender: "grace/notes", amount: 8, at: EXAMPLE.createdAt },
 };
 const NO_BUDGET = "Budget daily of ada not found";
 
@@ -154,7 +161,7 @@ export const budgetOperations: readonly Operation[] = [
     body: { schema: newBudget, example: GIVEN },
     answers: {
       200: { schema: budget, example: BUDGET },
-      201: { schema: budget, example: { ...BUDGET, balances: [] } },
+      201: { schema: budget, example: { ...BUDGET, balances: [], denied: null } },
     },
     errors: {
       404: "Contract with userId ada not found",

@@ -117,6 +117,7 @@ test("a manager sets budgets, which show what each spender used and has left", a
   await each.getByText("4 of 10, 6 left").waitFor();
   await each.getByRole("meter", { name: "run: grace/notes" }).waitFor();
   await each.getByText("4 of 5, 1 left").waitFor();
+  await each.getByText("Last denied: grace/notes asking for 4,").waitFor();
   await expectAccessible(page);
   await page.getByRole("tab", { name: "Team" }).click();
   await team()
@@ -158,5 +159,6 @@ test("both parts speak German", async () => {
   await page.getByText("4 von 5 Plätzen belegt").waitFor();
   await page.getByRole("tab", { name: "Budgets" }).click();
   await page.getByRole("heading", { level: 3, name: "Ganzer Vertrag" }).waitFor();
+  await page.getByText("Zuletzt abgelehnt: grace/notes mit 4,").waitFor();
   await context.close();
 });

@@ -55,6 +55,7 @@ interface Budget {
   name: string;
   amount: number | string;
   balances: { spender: string | null; used: number; held: number; remaining: number; resetAt: string | null }[];
+  denied: { spender: string | null; amount: number; at: string } | null;
   error?: string;
 }
 const put = (userId: string, name: string, body: object) =>
@@ -317,6 +318,42 @@ describe("a call", () => {
     expect(balances.reduce((sum, { used }) => sum + used, 0)).toBe(40);
     expect(Math.max(...balances.map(({ used }) => used))).toBeLessThanOrEqual(7);
   });
+});
+
+test("a budget shows which call it denied last", async () => {
+  const userId = await subscribed();
+  await budget(userId, "all", 40);
+  await budget(userId, "each", 10, { spender: "*", window: DAILY });
+  const denied = async (name: string) => (await show(userId, name)).denied;
+  expect(await take(userId, "ada", 8)).toBe(true);
+  expect(await denied("each")).toBeNull();
+  await ask(userId, "ada/notes", 5, "&dryRun=true");
+  expect(await denied("each")).toBeNull();
+  expect(await take(userId, "ada/notes", 5)).toBe("each");
+  expect(await denied("each")).toEqual({ spender: "ada/notes", amount: 5, at: new Date(START).toISOString() });
+  expect(await denied("all")).toBeNull();
+  const hold = (await ask(userId, "ada", 2, "&hold=PT10M")).hold?.id;
+  setNow(START + 1000);
+  expect((await settle(hold, 3)).body).toMatchObject({ eval: false, budget: { name: "each" } });
+  expect(await denied("each")).toMatchObject({ spender: "ada", amount: 3 });
+  const item = { key: "k", userId, featureId: "tasker-board", spender: "ada/run", amounts: { [TASKS]: 4 } };
+  await api.call("POST", "/usage", { key, body: [item] });
+  expect(await denied("each")).toMatchObject({ spender: "ada/run", amount: 4 });
+  await lease(userId, "ada", 6);
+  expect(await denied("each")).toMatchObject({ spender: "ada", amount: 6 });
+  setNow(START + 2000);
+  const whole = await api.call<Answer>("POST", `/features/${userId}/tasker-board`, { key, body: { [TASKS]: 100 } });
+  expect(whole.body.budget?.name).toBe("all");
+  const { body } = await api.call<{ data: Budget[] }>("GET", `/contracts/${userId}/budgets`, { key });
+  expect(body.data.map(({ name, denied: last }) => [name, last?.spender, last?.amount])).toEqual([
+    ["all", null, 100],
+    ["each", "ada", 6],
+  ]);
+  // Decisions read nothing of it, and terms that leave the balances leave it, too.
+  await put(userId, "each", { limit: TASKS, amount: 12, spender: "*", window: DAILY });
+  expect(await denied("each")).toMatchObject({ spender: "ada", amount: 6 });
+  await put(userId, "each", { limit: TASKS, amount: 12, spender: "*/*", window: DAILY });
+  expect(await denied("each")).toBeNull();
 });
 
 test("usage is summed by spender, to a depth", async () => {

@@ -131,6 +131,7 @@ function BudgetRow({ budget, to, contract, onAsk }: Around & { budget: Budget })
       {balances.map((balance) => (
         <BalanceBar key={balance.spender} budget={budget} balance={balance} />
       ))}
+      <LastDenial budget={budget} />
       <Failed error={whole.error} />
       {!isWhole && balances.length >= LISTED_SPENDERS ? (
         <div className="actions">
@@ -140,6 +141,22 @@ function BudgetRow({ budget, to, contract, onAsk }: Around & { budget: Budget })
         </div>
       ) : null}
     </div>
+  );
+}
+
+/** Names the call that a budget denied last. */
+function LastDenial({ budget: { denied } }: { budget: Budget }) {
+  const now = useNow();
+  if (denied === null) return null;
+  const { spender, amount, at } = denied;
+  return (
+    <p className="small soft" title={formatMoment(at)}>
+      {t.denied(
+        spender,
+        amount > 0 ? formatNumber(amount) : undefined,
+        formatDistance(at, Math.max(now, Date.parse(at))),
+      )}
+    </p>
   );
 }
 

@@ -931,6 +931,8 @@ export const de: Texts = {
     gone: "Der Vertrag hat dieses Limit nicht mehr",
     noUse: "In diesem Zeitfenster noch nicht genutzt",
     left: (amount) => `${amount} übrig`,
+    denied: (spender, amount, when) =>
+      `Zuletzt abgelehnt: ${spender ?? "ein Aufruf ohne Namen"}${amount === undefined ? "" : ` mit ${amount}`}, ${when}`,
     showMore: "Mehr zeigen",
   },
   holds: {

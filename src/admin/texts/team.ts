@@ -92,5 +92,7 @@ export const budgets = {
   gone: "The contract no longer has this limit",
   noUse: "Not used in this window",
   left: (amount: string) => `${amount} left`,
+  denied: (spender: string | null, amount: string | undefined, when: string) =>
+    `Last denied: ${spender ?? "a call without spender"}${amount === undefined ? "" : ` asking for ${amount}`}, ${when}`,
   showMore: "Show more",
 } as const;

@@ -76,6 +76,8 @@ export type Budget = Readonly<{
     remaining: number | null;
     resetAt: string | null;
   }>[];
+  /** The last call that it denied; null for none. */
+  denied: Readonly<{ spender: string | null; amount: number; at: string }> | null;
 }>;
 
 /** Returns the path of a spender, for a query. */

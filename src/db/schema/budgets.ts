@@ -25,6 +25,10 @@ export const contractBudgets = pgTable(
     thresholds: json("thresholds").$type<number[]>().notNull(),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
+    /** Path of the one who was denied last; null for nobody, or nothing denied yet. */
+    deniedSpender: text("denied_spender"),
+    deniedAmount: amount("denied_amount"),
+    deniedAt: moment("denied_at"),
   },
   (t) => [
     primaryKey({ name: "contract_budgets_pk", columns: [t.id, t.organizationId] }),

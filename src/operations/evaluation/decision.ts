@@ -10,11 +10,12 @@ import { type LimitStep, limitSteps } from "../../core/pricing/sources.ts";
 import type { SeenLevel } from "../../db/queries/contract-snapshots.ts";
 import { grantedLimit } from "../evaluations.ts";
 import type { BalanceChange } from "../usage-events.ts";
+import { viewDenying } from "./budget-denials.ts";
 import { type BudgetPart, budgetParts, remainingOfPart, viewBudget } from "./budget-parts.ts";
 import type { Prepared } from "./prepare.ts";
 import type { DecidedResult, EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 import { refuseSeats } from "./seats.ts";
-import { refuseStranger } from "./spenders.ts";
+import { recordedSpender, refuseStranger } from "./spenders.ts";
 import { costOf, priceUnits, ratesIn } from "./units.ts";
 
 /** Returns the evaluation that decides about a request: with blocks, unless it says otherwise. */
@@ -53,7 +54,8 @@ export function decide(
   const parts = prepared.budgets === undefined ? [] : budgetParts(prepared, involvedLevels(prepared, request), request);
   const denying = decided.result.eval ? firstDenying(parts) : undefined;
   if (denying === undefined) return { ...decided, parts };
-  return { result: { ...decided.result, eval: false, budget: viewBudget(denying) }, counts: false, parts };
+  const budget = viewDenying(denying, recordedSpender(request.spender));
+  return { result: { ...decided.result, eval: false, budget }, counts: false, parts };
 }
 
 /** True if a budget that fits the spender is used up. The feature is off then, whatever its limits say. */

@@ -14,6 +14,7 @@ import { containsText } from "../access.ts";
 import { type Context, isInTransaction } from "../context.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import type { Spender } from "../../core/pricing/budgets.ts";
+import { noteDenial } from "./budget-denials.ts";
 import { consumeSerially } from "./consumption/serial.ts";
 import { decide, explained, isOffByBudget, likelyOffReason, priced, withCost } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareFor } from "./prepare.ts";
@@ -55,6 +56,7 @@ export function countVerdict(
   if (Object.keys(expected).length > 0 && !isTaken) callCounter.totals[answer.eval ? "granted" : "denied"] += 1;
   if (answer.eval || answer.error !== null) return;
   callCounter.countDenial(now(), evaluatedOrganization(ctx), featureId, likelyOffReason(answer));
+  noteDenial(ctx.resources, answer.budget);
 }
 
 /** Caches answers that depend on no balance, keyed by the immutable evaluation. */

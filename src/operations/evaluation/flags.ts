@@ -2,6 +2,7 @@ import { ofrepEvaluationFailure, type OfrepFailure, ofrepFlag, type OfrepFlag } 
 import type { Spender } from "../../core/pricing/budgets.ts";
 import { featureIds } from "../../core/pricing/evaluate.ts";
 import type { Context } from "../context.ts";
+import { noteDenial } from "./budget-denials.ts";
 import { decide, explained, offReason } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
 import type { DecidedResult, EvaluationRequest, Mode } from "./request.ts";
@@ -21,6 +22,7 @@ export async function evaluateFlag(
     const reason =
       result.budget === undefined ? offReason(prepared, input.featureId, result, input.mode) : "LIMIT_REACHED";
     ctx.resources.callCounter.countDenial(ctx.resources.now(), evaluatedOrganization(ctx), input.featureId, reason);
+    noteDenial(ctx.resources, result.budget);
   }
   return flagOf(prepared, input, result);
 }

@@ -7,7 +7,8 @@ import { balanceKey, levelKey } from "../../db/queries/budgets.ts";
 import { sameLevel } from "../../db/queries/usage.ts";
 import { type BudgetSubject, spanOf, valueOf } from "./budget-book.ts";
 import { type BudgetWrites, moveBudget, setBalance } from "./budget-moves.ts";
-import { type BudgetPart, viewBudget } from "./budget-parts.ts";
+import { viewDenying } from "./budget-denials.ts";
+import type { BudgetPart } from "./budget-parts.ts";
 import type { BudgetView, UnitCosts } from "./request.ts";
 
 /* Budgets that holds and leases count towards: how they move, and how much they leave. */
@@ -116,15 +117,13 @@ export function heldParts(
 /** Returns the first budget that denies to count more than what is held of it, from the contract down. */
 export function deniedSettlement(
   subject: Subject,
-  hold: { amounts: readonly HeldAmount[]; budgets: readonly HeldBudget[] | null },
+  hold: { amounts: readonly HeldAmount[]; budgets: readonly HeldBudget[] | null; spender: string | null },
   changes: readonly HeldChange[],
 ): BudgetView | undefined {
-  const denying = heldParts(subject, hold).find((part) => {
-    const { budget, spender } = part.fit;
-    const change = changes.find(({ held }) => held.budget === budget.id && held.spender === spender);
-    return deniesSettlement(part, change?.counted ?? 0);
-  });
-  return denying && viewBudget(denying);
+  const countedOf = ({ fit: { budget, spender } }: BudgetPart) =>
+    changes.find(({ held }) => held.budget === budget.id && held.spender === spender)?.counted ?? 0;
+  const denying = heldParts(subject, hold).find((part) => deniesSettlement(part, countedOf(part)));
+  return denying && viewDenying(denying, hold.spender, countedOf(denying));
 }
 
 /** Returns the balance of a budget that a hold counts towards, in its window of now; undefined where there is none. */

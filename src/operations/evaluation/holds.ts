@@ -4,6 +4,7 @@ import { endHolds, extendHold, type FoundHold, listHolds } from "../../db/querie
 import { clampPageSize, type Context, isInTransaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { loadBudgets } from "./budget-book.ts";
+import { noteDenial } from "./budget-denials.ts";
 import { noBudgetWrites } from "./budget-moves.ts";
 import { moveHeld, settledBudgets } from "./held-budgets.ts";
 import { settleSerially } from "./consumption/serial.ts";
@@ -84,8 +85,9 @@ function keptHold(ctx: Context, id: string, amounts: Readonly<Record<string, num
   return isOpen && wrongAmounts(found.hold, amounts) === undefined ? found : undefined;
 }
 
-/** Counts a settlement for metrics. */
-export function countSettlement(ctx: Context, { eval: granted, hold }: SettlementAnswer): void {
+/** Counts a settlement for metrics, and notes the budget that denies it. */
+export function countSettlement(ctx: Context, { eval: granted, hold, budget }: SettlementAnswer): void {
+  noteDenial(ctx.resources, budget);
   const { totals } = ctx.resources.callCounter;
   if (!granted) totals.denied += 1;
   else if (hold.state === "settled") totals.granted += 1;

@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
 import type { OffReason } from "../../core/ofrep.ts";
 import type { Database } from "../../db/postgres/connect.ts";
+import { noteDenials } from "../../db/queries/budgets.ts";
 import { analyticsDays } from "../../db/schema.ts";
 
 const HOUR_MS = 3_600_000;
@@ -13,10 +14,22 @@ const DAY_MS = 86_400_000;
 export interface CallCounter {
   count(now: Date, evaluation: boolean): void;
   countDenial(now: Date, organizationId: string, featureId: string, reason: OffReason): void;
+  /** Keeps the last denial of each budget. */
+  countBudgetDenial(now: Date, denial: DeniedBudget): void;
   /** Totals since the process started, for its metrics. */
   totals: { evaluations: number; granted: number; denied: number; reverted: number };
   /** Writes the pending counts. Concurrent calls share one flush; after a failure the counts stay for the next one. */
   flush(): Promise<void>;
+}
+
+/** A call that a budget of a contract denied. */
+export interface DeniedBudget {
+  /** Id of the budget. */
+  readonly budget: string;
+  /** Path of the one who called; null for nobody. */
+  readonly spender: string | null;
+  /** Amount that the budget would have counted. */
+  readonly amount: number;
 }
 
 /** Denials of one feature for one reason in one hour. */
@@ -33,6 +46,7 @@ interface Denials {
 export function createCallCounter(db: Database): CallCounter {
   let pending = new Map<string, { calls: number; evaluations: number }>();
   let denied = new Map<string, Denials>();
+  let deniedBudgets = new Map<string, DeniedBudget & { at: Date }>();
   let last = Promise.resolve();
 
   const add = (day: string, calls: number, evaluations: number) => {
@@ -78,6 +92,18 @@ export function createCallCounter(db: Database): CallCounter {
       throw error;
     }
   };
+  const writeBudgetDenials = async () => {
+    if (deniedBudgets.size === 0) return;
+    const taken = deniedBudgets;
+    deniedBudgets = new Map();
+    try {
+      await noteDenials(db, [...taken.values()]);
+    } catch (error) {
+      // Denials since then are newer.
+      deniedBudgets = new Map([...taken, ...deniedBudgets]);
+      throw error;
+    }
+  };
   const writeCalls = async () => {
     if (pending.size === 0) return;
     const taken = pending;
@@ -110,12 +136,16 @@ export function createCallCounter(db: Database): CallCounter {
     countDenial: (now, organizationId, featureId, reason) => {
       addDenials({ organizationId, hour: Math.floor(now.getTime() / HOUR_MS), featureId, reason, count: 1 });
     },
+    countBudgetDenial: (at, denial) => {
+      deniedBudgets.set(denial.budget, { ...denial, at });
+    },
     flush: () => {
       // Chains the flushes, so that awaiting one also covers everything counted before it.
       last = last
         .catch(() => {})
         .then(writeCalls)
-        .then(writeDenials);
+        .then(writeDenials)
+        .then(writeBudgetDenials);
       return last;
     },
   };

@@ -7,7 +7,8 @@ import { countOpenLeases, insertLease } from "../../../db/queries/leases.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { moveBudget, noBudgetWrites } from "../budget-moves.ts";
-import { boundOfPart, budgetParts, viewBudget } from "../budget-parts.ts";
+import { viewDenying } from "../budget-denials.ts";
+import { boundOfPart, type BudgetPart, budgetParts } from "../budget-parts.ts";
 import { recordedSpender } from "../spenders.ts";
 import { heldBudget } from "../consumption/take.ts";
 import { explained, involvedLevels } from "../decision.ts";
@@ -57,10 +58,11 @@ export async function openLease(ctx: Context, request: LeaseRequest): Promise<Le
       const available = Math.min(availableOf(result.limit?.[id], usage.get(id) ?? 0), ...ofBudgets);
       return { id, level, amount, granted: Math.min(amount, available) };
     });
+    const viewDenied = (part: BudgetPart) => viewDenying(part, recordedSpender(spender));
     const isUsedUp = limits.some(({ amount, granted }) => amount > 0 && granted <= 0);
     const denying = result.eval ? parts.find((part) => boundOfPart(part) === 0) : undefined;
     if (!result.eval || isUsedUp || denying !== undefined) {
-      return answer({ ...result, eval: false, ...(denying === undefined ? {} : { budget: viewBudget(denying) }) });
+      return answer({ ...result, eval: false, ...(denying === undefined ? {} : { budget: viewDenied(denying) }) });
     }
     if ((await countOpenLeases(ctx.db, contract.contractId)) >= OPEN_LEASES_PER_CONTRACT) {
       const sentence = `CONFLICT: The contract of ${userId} has ${OPEN_LEASES_PER_CONTRACT} open leases`;

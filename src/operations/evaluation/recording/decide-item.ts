@@ -4,6 +4,7 @@ import type { Consumption } from "../../../db/queries/consumption.ts";
 import type { ItemKey } from "../../../db/queries/usage-batches.ts";
 import { contractNotFound } from "../../contract-address.ts";
 import { Failure } from "../../errors.ts";
+import { carryDenial } from "../budget-denials.ts";
 import { countGranted, noBalanceWrites } from "../consumption/decide-in-order.ts";
 import { decide, evaluationFor, involvedLevels, offReason } from "../decision.ts";
 import { EXPIRED, type Prepared } from "../prepare.ts";
@@ -146,7 +147,10 @@ export function decideItem(
     }
   }
 
-  if (!counts) return refused(reasonOff(contract, request, result));
+  if (!counts) {
+    const verdict = refused(reasonOff(contract, request, result));
+    return result.budget === undefined ? verdict : carryDenial(result.budget, verdict);
+  }
   countGranted(contract, request, { result, parts }, writes, { operationId: key, usedAt });
   writes.keys.set(key, entry);
   return { key, verdict: "counted" };

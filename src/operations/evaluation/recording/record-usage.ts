@@ -15,6 +15,7 @@ import {
 import { contractNotFound } from "../../contract-address.ts";
 import { type Context, transaction } from "../../context.ts";
 import { Failure } from "../../errors.ts";
+import { noteDenial } from "../budget-denials.ts";
 import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "../contract-lock.ts";
 import { evaluatedOrganization, needsRenewal, prepare, type Prepared, withLockedContract } from "../prepare.ts";
 import { type Circumstances, decideItem, entryOf, type Entry, noWrites, type RecordingWrites } from "./decide-item.ts";
@@ -91,17 +92,14 @@ function byEndUser(entries: readonly Entry[]): Map<string, Entry[]> {
 }
 
 /** Counts a verdict for the metrics and denials, after its commit. */
-function measure(
-  { resources }: Context,
-  organizationId: string,
-  { featureId }: UsageItem,
-  { verdict, reason }: ItemVerdict,
-): void {
+function measure({ resources }: Context, organizationId: string, { featureId }: UsageItem, of: ItemVerdict): void {
   const { callCounter, now } = resources;
+  const { verdict, reason } = of;
   if (verdict === "counted") callCounter.totals.granted += 1;
   if (reason !== "LIMIT_REACHED" && reason !== "NOT_GRANTED" && reason !== "BUDGET_REACHED") return;
   callCounter.totals.denied += 1;
   callCounter.countDenial(now(), organizationId, featureId, reason === "NOT_GRANTED" ? reason : "LIMIT_REACHED");
+  noteDenial(resources, of);
 }
 
 /**
