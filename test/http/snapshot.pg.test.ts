@@ -260,6 +260,19 @@ describe("POST /snapshot", () => {
     });
   });
 
+  test("looks the members of all its users up with one query", async () => {
+    const teams = [await subscribed(), await subscribed(), await subscribed()];
+    for (const userId of teams) await api.call("PUT", `/contracts/${userId}/members/ada`, { key, body: {} });
+    const users = teams.flatMap((userId) => ["ada", "grace"].map((spender) => ({ userId, spender })));
+    const statements: string[] = [];
+    const { options } = api.database.connection.client;
+    options.debug = (_, query) => statements.push(query);
+    const { body } = await take({ users });
+    options.debug = false;
+    expect(body.users).toMatchObject(teams.flatMap(() => [{ refusal: null }, { refusal: { status: 404 } }]));
+    expect(statements.filter((query) => query.includes("contract_members"))).toHaveLength(1);
+  });
+
   test("changes with the budgets, and shows none of them", async () => {
     const acme = await subscribed();
     const seen = [await entryOf(acme)];

@@ -32,6 +32,24 @@ export async function knownMembers(
   return new Set(rows.map(({ id }) => id));
 }
 
+/** A member by its contract and id. */
+export interface MemberName {
+  readonly contractId: string;
+  readonly memberId: string;
+}
+
+/** Key of a member. Ids of contracts contain no space. */
+export const memberKey = ({ contractId, memberId }: MemberName): string => `${contractId} ${memberId}`;
+
+/** Returns the keys of those that are members, of any number of contracts. */
+export async function knownMemberKeys(db: Database, asked: readonly MemberName[]): Promise<ReadonlySet<string>> {
+  const rows = await db.execute<MemberName & Record<string, unknown>>(sql`
+    select asked."contractId", asked."memberId"
+    from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked ("contractId" text, "memberId" text)
+    join contract_members m on m.contract_id = asked."contractId" and m.member_id = asked."memberId"`);
+  return new Set(rows.map(memberKey));
+}
+
 /** Reads all members of a contract. */
 export function readMembers(db: Database, contractId: string): Promise<MemberRow[]> {
   return db.select().from(contractMembers).where(eq(contractMembers.contractId, contractId));

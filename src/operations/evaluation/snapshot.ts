@@ -5,6 +5,7 @@ import { evaluatedPricing, grantedRecord } from "../../core/pricing/evaluated.ts
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import type { Grant } from "../../core/pricing/subscription.ts";
 import { SNAPSHOT_FORMAT, type SnapshotEntryService } from "../../core/snapshot.ts";
+import { knownMemberKeys, memberKey, type MemberName } from "../../db/queries/contract-members.ts";
 import { type ContractSnapshot, loadSnapshots } from "../../db/queries/contract-snapshots.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { contracts } from "../../db/schema.ts";
@@ -17,7 +18,6 @@ import { isDue as isLevelDue } from "../../db/queries/usage.ts";
 import { hasDueBlock } from "../due-blocks.ts";
 import { blocksOf, evaluationOf } from "../evaluations.ts";
 import { budgetsOf } from "./budget-book.ts";
-import { findStrangers } from "./spenders.ts";
 import {
   evaluatedOrganization,
   isChangeDue,
@@ -72,33 +72,34 @@ export async function takeSnapshot(ctx: Context, input: SnapshotInput, refusalOf
   const now = ctx.resources.now();
   const answer = createAnswer(input, now);
   const strangers = await strangersOf(ctx, input, found);
-  for (const [index, { userId, version, spender = [] }] of input.users.entries()) {
+  for (const [index, { userId, version, spender }] of input.users.entries()) {
     const contract = found.get(userId);
-    const isStranger = strangers.get(userId)?.has(spender[0] ?? "") === true;
-    const stranger = isStranger ? memberNotFound(spender[0] ?? "", userId) : undefined;
+    const [memberId = ""] = spender ?? [];
+    const isStranger = contract && strangers.has(memberKey({ contractId: contract.contractId, memberId }));
+    const stranger = isStranger ? memberNotFound(memberId, userId) : undefined;
     const described = await describe(ctx, { userId, contract, now, refusalOf, stranger });
     answer.add(index, described, version);
   }
   return answer.text();
 }
 
-/** Returns the spenders of an answer that are no members of their contract, by its user. */
+/** Finds who of an answer's spenders are no members of their contracts, with one query. Returns their keys. */
 async function strangersOf(
   ctx: Context,
   { users }: SnapshotInput,
   found: ReadonlyMap<string, ContractSnapshot>,
-): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
-  const spenders = new Map<string, Spender[]>();
-  for (const { userId, spender = [] } of users) {
-    if (spender.length > 0) spenders.set(userId, [...(spenders.get(userId) ?? []), spender]);
-  }
-  const strangers = new Map<string, ReadonlySet<string>>();
-  for (const [userId, ofUser] of spenders) {
+): Promise<ReadonlySet<string>> {
+  const asked = new Map<string, MemberName>();
+  for (const { userId, spender } of users) {
+    const [memberId] = spender ?? [];
     const contract = found.get(userId);
-    const unknown = contract && (await findStrangers(ctx, contract, ofUser));
-    if (unknown !== undefined) strangers.set(userId, unknown);
+    if (memberId === undefined || contract === undefined || contract.memberCount === 0) continue;
+    const name = { contractId: contract.contractId, memberId };
+    asked.set(memberKey(name), name);
   }
-  return strangers;
+  if (asked.size === 0) return new Set();
+  const members = await knownMemberKeys(ctx.db, [...asked.values()]);
+  return new Set([...asked.keys()].filter((key) => !members.has(key)));
 }
 
 /** Loads contracts, with changes and renewals applied that were due. */

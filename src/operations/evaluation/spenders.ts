@@ -26,7 +26,7 @@ export function withSpenders(
 }
 
 /** Finds the first ids that are no members. Undefined, and no query, for a contract without members. */
-export function findStrangers(
+function findStrangers(
   ctx: Pick<Context, "db">,
   { contractId, memberCount }: ContractSnapshot,
   spenders: readonly Spender[],
