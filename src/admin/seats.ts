@@ -1,31 +1,15 @@
 import { useQueries } from "@tanstack/react-query";
-import { seatsOf } from "../core/pricing/seats.ts";
 import type { Balance, Contract } from "./answers.ts";
-import { callForText, path } from "./api.ts";
 import { useHere } from "./here.tsx";
+import { pricingQuery, serviceKey } from "./services.ts";
 
-/**
- * Returns the balance that counts the members of a contract; undefined where no pricing counts them, and while loading. Only the
- * file of a version names its limit.
- */
-export function useSeats(contract: Contract): Balance | undefined {
+/** Returns the balances that count the members of a contract; none while loading. Only their list moves them. */
+export function useSeats(contract: Contract): readonly Balance[] {
   const { base } = useHere();
-  const services = Object.entries(contract.contractedServices);
-  const limits = useQueries({
-    queries: services.map(([service, version]) => {
-      const to = base + path`/services/${service}/pricings/${version}/source`;
-      return {
-        queryKey: [to, "seats"],
-        queryFn: async () => {
-          const { parsePricing } = await import("../core/pricing/parse/pricing.ts");
-          const parsed = parsePricing(await callForText(to), new Date());
-          return (parsed.ok ? seatsOf(parsed.pricing) : undefined) ?? null;
-        },
-        staleTime: Number.POSITIVE_INFINITY,
-      };
-    }),
+  const versions = Object.entries(contract.contractedServices);
+  const pricings = useQueries({ queries: versions.map(([service, version]) => pricingQuery(base, service, version)) });
+  return (contract.balances ?? []).filter(({ service, limit }) => {
+    const place = versions.findIndex(([name]) => serviceKey(name) === service);
+    return pricings[place]?.data?.usageLimits[limit]?.countsMembers === true;
   });
-  return contract.balances?.find(({ service, limit }) =>
-    services.some(([name], i) => name === service && limits[i]?.data === limit),
-  );
 }

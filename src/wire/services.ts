@@ -122,6 +122,7 @@ const usageLimit = z
     trackable: z.boolean(),
     period: period.optional(),
     linkedFeatures: z.array(z.string()),
+    countsMembers: z.literal(true).optional().describe("Only of the limit that members of a contract take"),
   })
   .meta({ id: "UsageLimit" });
 

@@ -38,6 +38,8 @@ test("a manager adds, renames and removes members of a team, which has seats", a
   await page.getByRole("tab", { name: "Team" }).click();
   await page.getByText("Nobody yet.").waitFor();
   await page.getByText("0 of 5 seats taken").waitFor();
+  await page.getByRole("button", { name: "Adjust Credits" }).waitFor();
+  expect(await page.getByRole("button", { name: "Adjust Seats" }).count()).toBe(0);
   await page.getByRole("button", { name: "Add member" }).focus();
   await page.keyboard.press("Enter");
   const dialog = page.getByRole("dialog", { name: "Add member" });

@@ -101,7 +101,7 @@ export function ContractTeam({ contract }: { contract: Contract }) {
 
 /** Shows how many seats are taken, where a pricing counts them. */
 function Seats({ contract }: { contract: Contract }) {
-  const seats = useSeats(contract);
+  const [seats] = useSeats(contract);
   if (seats === undefined || typeof seats.limitNow !== "number") return null;
   const { consumed, limitNow, service, limit } = seats;
   return (

@@ -11,6 +11,7 @@ import { Dialog } from "../design/dialog.tsx";
 import { Field, Form } from "../design/field.tsx";
 import { Empty, Failed, Note, Section } from "../design/page.tsx";
 import { formatDistance, formatName } from "../format.ts";
+import { useSeats } from "../seats.ts";
 import { UsageBar } from "./usage-bar.tsx";
 
 const t = texts.contract;
@@ -37,13 +38,16 @@ export function UsageSection({ contract, updatedAt }: { contract: Contract; upda
     after: () => setAdjusted(undefined),
   });
   const mayChange = isWriter && acting !== undefined;
+  const seats = useSeats(contract);
+  const isAdjustable = ({ service, limit }: Usage) =>
+    !seats.some((counted) => counted.service === service && counted.limit === limit);
   return (
     <Section title={t.usage} actions={contract.asOf === undefined ? <Updated at={updatedAt} /> : null}>
       {usage.length === 0 ? <Empty>{t.noUsage}</Empty> : null}
       {usage.map((each) => (
         <div key={`${each.service}-${each.limit}`} className="usage-row">
           <UsageBar usage={each} />
-          {mayChange ? (
+          {mayChange && isAdjustable(each) ? (
             <button
               type="button"
               className="link small"

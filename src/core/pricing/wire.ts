@@ -1,5 +1,6 @@
 import { emptyRecord } from "./model.ts";
 import type { AddOn, Feature, Plan, Pricing, UsageLimit } from "./model.ts";
+import { seatsOf } from "./seats.ts";
 
 /** Location of a stored pricing. `yamlPath`: an uploaded file. `url`: a remote file. */
 export interface PricingPlace {
@@ -47,7 +48,7 @@ export function featureToWire(feature: Feature): Record<string, unknown> {
   };
 }
 
-function limitToWire(limit: UsageLimit): Record<string, unknown> {
+function limitToWire(limit: UsageLimit, seats: string | undefined): Record<string, unknown> {
   return {
     name: limit.name,
     ...present("description", limit.description),
@@ -58,6 +59,7 @@ function limitToWire(limit: UsageLimit): Record<string, unknown> {
     trackable: limit.trackable,
     ...present("period", limit.period),
     linkedFeatures: limit.linkedFeatures ?? [],
+    ...(limit.name === seats ? { countsMembers: true } : {}),
   };
 }
 
@@ -93,6 +95,7 @@ function addOnToWire(addOn: AddOn): Record<string, unknown> {
  * keep the order of the file. Source: pricing2yaml.md §9.
  */
 export function pricingToWire(pricing: Pricing, place: PricingPlace): Record<string, unknown> {
+  const seats = seatsOf(pricing);
   return {
     _organizationId: place.organizationId,
     ...present("yamlPath", place.yamlPath),
@@ -101,7 +104,7 @@ export function pricingToWire(pricing: Pricing, place: PricingPlace): Record<str
     currency: pricing.currency,
     createdAt: pricing.createdAt,
     features: keyed(pricing.features, featureToWire),
-    usageLimits: keyed(pricing.usageLimits, limitToWire),
+    usageLimits: keyed(pricing.usageLimits, (limit) => limitToWire(limit, seats)),
     plans: keyed(pricing.plans, planToWire),
     addOns: keyed(pricing.addOns, addOnToWire),
   };

@@ -112,9 +112,9 @@ export function storedAsWire(document: SpaceDocument): WirePricing {
   };
 }
 
-/** Shows a parsed pricing as the server answers it, without the parts that depend on where it is stored. */
+/** Shows a parsed pricing as the server answers it, without the parts that depend on where it is stored, or on custom fields. */
 export function parsedAsWire(pricing: Pricing): WirePricing {
-  const wire = pricingToWire(pricing, { organizationId: "", version: "" });
+  const wire = pricingToWire({ ...pricing, custom: {} }, { organizationId: "", version: "" });
   return Object.fromEntries(COMPARED.map((part) => [part, wire[part]]));
 }
 

@@ -124,3 +124,10 @@ it("a pricing given by address shows the address instead of a file", () => {
   expect(wire).toMatchObject({ url: "https://acme.example/p.yml", version: "v" });
   expect(wire).not.toHaveProperty("yamlPath");
 });
+
+it("marks the limit that counts members, and no other", () => {
+  const pricing = accept(`${UPLOAD}custom: {faregate: {seats: maxBoards}}\n`);
+  const { usageLimits } = pricingToWire(pricing, { organizationId: "1", version: "1.2.0" });
+  expect(usageLimits).toMatchObject({ maxBoards: { countsMembers: true } });
+  expect(usageLimits).not.toHaveProperty("calls.countsMembers");
+});
