@@ -141,6 +141,7 @@ export type FeatureUsage = Exclude<
   Extract<UsageRow, { featureId: string | null }>,
   { kind: string } | { unit: string }
 >;
+export type SpenderUsage = Extract<UsageRow, { spender: string }>;
 export type UserUsage = Exclude<Extract<UsageRow, { userId: string | null }>, { blockId: string }>;
 /** One change of a balance, or usage that was recorded late. */
 export type Movement = Extract<UsageRow, { kind: string }>;

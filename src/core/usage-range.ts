@@ -1,7 +1,7 @@
 /** Ways to group the usage of a contract. */
 export const CONTRACT_GROUPINGS = ["hour", "day", "month", "feature", "spender", "unit", "block", "movement"] as const;
 /** Ways to group the usage of an organization. */
-export const ORGANIZATION_GROUPINGS = ["day", "feature", "user", "unit", "block"] as const;
+export const ORGANIZATION_GROUPINGS = ["day", "feature", "user", "spender", "unit", "block"] as const;
 export type UsageGrouping = (typeof CONTRACT_GROUPINGS)[number] | (typeof ORGANIZATION_GROUPINGS)[number];
 
 /** A bucket of time, in UTC. */

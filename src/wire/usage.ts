@@ -164,7 +164,12 @@ const userRows = z.array(
 const featureId = z.string().nullable();
 const spenderRows = z.array(
   z
-    .strictObject({ ...named, spender: z.string().describe("Path, cut to `depth` ids"), ...groupSums })
+    .strictObject({
+      ...named,
+      userId: z.string().optional().describe("User of the contract, in sums of all contracts"),
+      spender: z.string().describe("Path, cut to `depth` ids"),
+      ...groupSums,
+    })
     .meta({ id: "UsageOfSpender" }),
 );
 const unitRows = z.array(
@@ -219,7 +224,7 @@ export const organizationUsage = z
     by: z.enum(ORGANIZATION_GROUPINGS),
     ...range,
     totals: usageTotals,
-    data: z.union([bucketRows, featureRows, userRows, unitRows, blockRows]),
+    data: z.union([bucketRows, featureRows, userRows, spenderRows, unitRows, blockRows]),
   })
   .meta({ id: "OrganizationUsage" });
 
@@ -236,8 +241,9 @@ const REPORT_QUERY = {
     .min(1)
     .max(1000)
     .default(100)
-    .describe("Rows per limit, by feature, user, unit and block; movements per page"),
+    .describe("Rows per limit, by feature, user, spender, unit and block; movements per page"),
 };
+const depth = z.int().min(1).max(4).default(1).describe("By spender: number of ids of the path that make a row");
 const SUMS = { service: "tasker", limit: "maxTasks", counted: 295, cleared: 0, late: 0 };
 const REPORT = {
   by: "day",
@@ -260,7 +266,7 @@ export const usageReportOperations: readonly Operation[] = [
     description: `Sums what was counted, cleared and late by hour, day, month, feature or unit, lists what blocks gave, or movements. The sums equal the ledger at every moment. ${FORMATS}`,
     query: z.object({
       by: z.enum(CONTRACT_GROUPINGS).default("day").describe("What the rows are"),
-      depth: z.int().min(1).max(4).default(1).describe("By spender: number of ids of the path that make a row"),
+      depth,
       ...REPORT_QUERY,
       before: z.int().min(0).optional().describe("Movements older than this id"),
     }),
@@ -275,9 +281,10 @@ export const usageReportOperations: readonly Operation[] = [
     method: "GET",
     path: "/usage",
     summary: "Read the usage of all contracts",
-    description: `Sums the usage of all contracts by day, feature, end user or unit, or lists what blocks gave. Deleted contracts have no history. ${FORMATS}`,
+    description: `Sums the usage of all contracts by day, feature, end user, spender or unit, or lists what blocks gave. Deleted contracts have no history. ${FORMATS}`,
     query: z.object({
       by: z.enum(ORGANIZATION_GROUPINGS).default("day").describe("What the rows are"),
+      depth,
       ...REPORT_QUERY,
     }),
     agent: { may: "read", page: "usage" },

@@ -125,6 +125,9 @@ test("a manager sets budgets, which show what each spender used and has left", a
   await team()
     .getByRole("row", { name: /Grace grace 4 Credits/ })
     .waitFor();
+  await own.open("/usage", "Usage");
+  await page.getByRole("link", { name: /^grace acme\s+4$/ }).click();
+  await team().waitFor();
 });
 
 test("a budget is changed, keeps its other terms, and is removed", async () => {

@@ -377,6 +377,15 @@ test("usage is summed by spender, to a depth", async () => {
     ["ada/notes", 7],
     ["ada", 1],
   ]);
+  const ofAll = <Body>(accept: string) =>
+    api.call<Body>("GET", "/usage?by=spender&top=1000", { key, headers: { accept } });
+  const { body: all } = await ofAll<{ data: { userId: string }[] }>("application/json");
+  expect(all.data.filter((row) => row.userId === userId)).toEqual([
+    { service: "tasker", limit: "maxTasks", userId, spender: "ada", counted: 8, late: 0 },
+  ]);
+  const { body: text } = await ofAll<string>("text/csv");
+  expect(text.split("\r\n")[0]).toBe("service,limit,userId,spender,counted,late");
+  expect(text).toContain(`\r\ntasker,maxTasks,${userId},ada,8,0\r\n`);
   const wrong = await api.call("GET", `/contracts/${userId}/usage?by=spender&depth=5`, { key });
   expect(wrong).toMatchObject({
     status: 400,

@@ -245,7 +245,7 @@ test("the query is checked in order, then the contract", async () => {
   }
   expect(await sentence("", "/contracts/nobody/usage")).toBe("404 Contract with userId nobody not found");
   expect(await sentence("?by=hour", "/usage")).toBe(
-    "400 INVALID DATA: by must be one of day, feature, user, unit, block",
+    "400 INVALID DATA: by must be one of day, feature, user, spender, unit, block",
   );
   const admin = api.callers.platformAdmin.key;
   const named = await get("", "/usage", admin);

@@ -1,7 +1,15 @@
 import { Download } from "lucide-react";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
-import type { FeatureUsage, UnitUsage, UsageBucket, UsageReport, UsageTotal, UserUsage } from "../answers.ts";
+import type {
+  FeatureUsage,
+  SpenderUsage,
+  UnitUsage,
+  UsageBucket,
+  UsageReport,
+  UsageTotal,
+  UserUsage,
+} from "../answers.ts";
 import { callForText, path } from "../api.ts";
 import { Select } from "../design/field.tsx";
 import { FilterChip } from "../design/filter-chip.tsx";
@@ -28,7 +36,7 @@ const DAY_MS = 86_400_000;
 /** Rows of each limit by feature and by person. One more is asked for, to know whether there are more. */
 const TOP = 10;
 const ASKED = TOP + 1;
-const GROUPINGS = ["day", "feature", "user", "unit", "block"] as const;
+const GROUPINGS = ["day", "feature", "user", "spender", "unit", "block"] as const;
 
 /** Returns the first moment of a period that ends with today. Undefined for the default one. */
 function startOf(period: Period): string | undefined {
@@ -46,6 +54,7 @@ export function UsagePage() {
   const filters = { from: startOf(period), service };
   const days = useAsk<UsageReport<UsageBucket>>(to, { ...filters, by: "day", limit });
   const users = useAsk<UsageReport<UserUsage>>(to, { ...filters, by: "user", limit, top: ASKED });
+  const spenders = useAsk<UsageReport<SpenderUsage>>(to, { ...filters, by: "spender", limit, top: ASKED });
   // Without the filter by limit, so that its totals name the limits to choose from.
   const features = useAsk<UsageReport<FeatureUsage>>(to, { ...filters, by: "feature", top: ASKED });
   const units = useAsk<UsageReport<UnitUsage>>(to, { ...filters, by: "unit", limit, top: ASKED });
@@ -65,7 +74,12 @@ export function UsagePage() {
                     {({ data }) => <ByFeature total={total} rows={data.filter((row) => isSameLimit(row, total))} />}
                   </Loaded>
                   <Loaded query={users}>
-                    {({ data }) => <ByUser rows={data.filter((row) => isSameLimit(row, total))} />}
+                    {({ data }) => (
+                      <ByPerson
+                        users={data.filter((row) => isSameLimit(row, total))}
+                        spenders={(spenders.data?.data ?? []).filter((row) => isSameLimit(row, total))}
+                      />
+                    )}
                   </Loaded>
                 </div>
                 <ByUnit total={total} rows={units.data?.data ?? []} />
@@ -144,29 +158,37 @@ function ByFeature({ total, rows }: { total: UsageTotal; rows: readonly FeatureU
   );
 }
 
-/** Ranks the people who used a limit. Each leads to the contract. */
-function ByUser({ rows }: { rows: readonly UserUsage[] }) {
+/** Ranks the people who used a limit: spenders where a contract names some. Each leads to the contract. */
+function ByPerson({ users, spenders }: { users: readonly UserUsage[]; spenders: readonly SpenderUsage[] }) {
+  const named = new Set(spenders.map(({ userId }) => userId));
+  const rows = [
+    ...spenders.map(({ userId = "", spender, counted }) => ({ userId, spender, counted })),
+    ...users.flatMap(({ userId, counted }) =>
+      userId === null || named.has(userId) ? [] : [{ userId, spender: undefined, counted }],
+    ),
+  ].toSorted((a, b) => b.counted - a.counted);
   const most = Math.max(1, ...rows.map(({ counted }) => counted));
   return (
     <div>
       <h3>{t.byUser}</h3>
       {rows.length === 0 ? <p className="soft">{t.noneYet}</p> : null}
       <ul className="denied">
-        {rows.slice(0, TOP).map(({ userId, counted }) =>
-          userId === null ? null : (
-            <li key={userId}>
-              <Link to={path`../contracts/${userId}` + "?tab=usage"}>
-                <span className="row between">
-                  <b className="clip">{userId}</b>
-                  <span className="num">{formatNumber(counted)}</span>
+        {rows.slice(0, TOP).map(({ userId, spender, counted }) => (
+          <li key={`${userId} ${spender ?? ""}`}>
+            <Link to={path`../contracts/${userId}` + (spender === undefined ? "?tab=usage" : "?tab=team")}>
+              <span className="row between">
+                <span className="clip">
+                  <b>{spender ?? userId}</b>
+                  {spender === undefined ? null : <span className="soft"> {userId}</span>}
                 </span>
-                <span className="hbar" style={{ width: `${(100 * Math.max(0, counted)) / most}%` }}>
-                  <i className="f1" style={{ flexGrow: 1 }} />
-                </span>
-              </Link>
-            </li>
-          ),
-        )}
+                <span className="num">{formatNumber(counted)}</span>
+              </span>
+              <span className="hbar" style={{ width: `${(100 * Math.max(0, counted)) / most}%` }}>
+                <i className="f1" style={{ flexGrow: 1 }} />
+              </span>
+            </Link>
+          </li>
+        ))}
       </ul>
       {rows.length < ASKED ? null : <p className="small soft">{t.top(formatNumber(TOP))}</p>}
     </div>

@@ -1857,6 +1857,7 @@ export const de: Texts = {
       day: "Nach Tag",
       feature: "Nach Feature",
       user: "Nach Kunde",
+      spender: "Nach Verbraucher",
       unit: "Nach Einheit",
       block: "Nach Guthaben",
     },

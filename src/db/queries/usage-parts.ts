@@ -89,6 +89,8 @@ export async function readUnits(db: Database, filter: UsageFilter, top: number):
 export interface SpenderSums {
   service: string;
   limit: string;
+  /** User of the contract, in sums of all contracts. */
+  userId?: string;
   /** Path, cut to the wanted number of ids. */
   spender: string;
   counted: number;
@@ -96,8 +98,8 @@ export interface SpenderSums {
 }
 
 /**
- * Sums movements per limit and spender, most first, at most `top` per limit. Spenders count with the first `depth` ids of their
- * path; what was reverted does not count.
+ * Sums movements per limit and spender, of all contracts also per contract, most first, at most `top` per limit. Spenders count with
+ * the first `depth` ids of their path; what was reverted does not count.
  */
 export async function readSpenders(
   db: Database,
@@ -107,27 +109,31 @@ export async function readSpenders(
   interface Row extends Record<string, unknown> {
     service: string;
     limit_name: string;
+    user_id: string | null;
     spender: string;
     counted: string;
     late: string;
   }
+  const contractId = "contractId" in filter.owner ? sql`null::text` : sql`l.contract_id`;
   const rows = await db.execute<Row>(sql`
     with m as materialized (
-      select l.service_id, l.limit_name,
+      select l.service_id, l.limit_name, ${contractId} as contract_id,
         array_to_string((string_to_array(l.spender, '/'))[1:${depth}::integer], '/') as spender, sum(l.delta) as counted,
         coalesce(sum(l.late_amount), 0) as late
       from usage_ledger l
       where l.spender is not null and l.reverted_at is null and ${isMovementOf(filter.owner)} and ${inPartitions(filter)}
         and ${USED_AT} >= ${moment(filter.from)} and ${USED_AT} < ${moment(filter.to)}
-      group by 1, 2, 3
+      group by 1, 2, 3, 4
     )
     ${firstPerLimit(filter, top, {
-      columns: sql`m.spender, m.counted, m.late`,
-      order: sql`m.counted desc, m.spender collate "C"`,
+      columns: sql`c.user_id, m.spender, m.counted, m.late`,
+      order: sql`m.counted desc, c.user_id collate "C", m.spender collate "C"`,
+      joined: sql`left join contracts c on c.id = m.contract_id`,
     })}`);
   return rows.map((row) => ({
     service: row.service,
     limit: row.limit_name,
+    ...(row.user_id === null ? {} : { userId: row.user_id }),
     spender: row.spender,
     counted: Number(row.counted),
     late: Number(row.late),

@@ -201,6 +201,10 @@ export const usageLedger = pgTable(
     units: json("units").$type<CountedUnits>(),
   },
   (t) => [
+    // Finds the movements with spenders.
+    index("usage_ledger_spender_idx")
+      .on(t.contractId, t.createdAt)
+      .where(sql`${t.spender} is not null`),
     // Finds the few movements with units.
     index("usage_ledger_units_idx")
       .on(t.contractId, t.createdAt)

@@ -29,6 +29,8 @@ const FIELDS: Readonly<Record<UsageGrouping, readonly string[]>> = {
   movement: ["id", "at", "recordedAt", "service", "limit", "kind", "amount", "featureId", "operation"],
 };
 
+const FIELDS_OF_ALL = { ...FIELDS, spender: ["service", "limit", "userId", "spender", "counted", "late"] };
+
 const CSV = "text/csv";
 const LINES = "application/x-ndjson";
 const TYPES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -73,25 +75,24 @@ function topOf(c: AppContext): number | undefined {
 }
 
 /** Formats rows as a file: a header line and CSV, or one JSON object per line. */
-function linesOf(type: typeof CSV | typeof LINES, by: UsageGrouping, rows: readonly UsageRow[]): string {
+function linesOf(type: typeof CSV | typeof LINES, fields: readonly string[], rows: readonly UsageRow[]): string {
   if (type === LINES) return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
-  return rows
-    .map((row) => csvLine(FIELDS[by].map((field) => (row as unknown as Record<string, unknown>)[field])))
-    .join("");
+  return rows.map((row) => csvLine(fields.map((field) => (row as unknown as Record<string, unknown>)[field]))).join("");
 }
 
-const headOf = (type: typeof CSV | typeof LINES, by: UsageGrouping) => (type === CSV ? csvLine(FIELDS[by]) : "");
+const headOf = (type: typeof CSV | typeof LINES, fields: readonly string[]) => (type === CSV ? csvLine(fields) : "");
 
-function answer(c: AppContext, report: UsageReport): Response {
+function answer(c: AppContext, report: UsageReport, allFields = FIELDS): Response {
+  const fields = allFields[report.by];
   const type = fileTypeOf(c);
   if (type === undefined) return json(c, report);
-  return reply(c, headOf(type, report.by) + linesOf(type, report.by, report.data), 200, TYPES[type]);
+  return reply(c, headOf(type, fields) + linesOf(type, fields, report.data), 200, TYPES[type]);
 }
 
 async function* chunksOf(type: typeof CSV | typeof LINES, pages: AsyncIterable<UsageRow[]>): AsyncIterable<string> {
-  const head = headOf(type, "movement");
+  const head = headOf(type, FIELDS.movement);
   if (head !== "") yield head;
-  for await (const page of pages) yield linesOf(type, "movement", page);
+  for await (const page of pages) yield linesOf(type, FIELDS.movement, page);
 }
 
 /** Usage of one contract. */
@@ -109,5 +110,6 @@ export const contractUsageRoutes = new Hono<AppEnv>().get("/:userId/usage", asyn
 /** Usage of all contracts of an organization. */
 export const organizationUsageRoutes = new Hono<AppEnv>().get("/", async (c) => {
   const organizationId = organizationOf(c);
-  return answer(c, await readOrganizationUsage(context(c), organizationId, queryOf(c, ORGANIZATION_GROUPINGS)));
+  const report = await readOrganizationUsage(context(c), organizationId, queryOf(c, ORGANIZATION_GROUPINGS));
+  return answer(c, report, FIELDS_OF_ALL);
 });
