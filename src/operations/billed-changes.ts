@@ -13,7 +13,7 @@ import {
 import type { contracts } from "../db/schema.ts";
 import { authorOf } from "../core/access/caller.ts";
 import type { CancelReason } from "../core/scheduled.ts";
-import { audit } from "./audit.ts";
+import type { Change } from "./audit.ts";
 import { type Context, newId } from "./context.ts";
 import type { Subscription } from "./subscriptions.ts";
 
@@ -43,7 +43,10 @@ function neededAt(row: ContractRow, plan: ContractPlan, followed: readonly Follo
   return { at: new Date(at), ends, services: then.services, autoRenew: then.billing?.autoRenew ?? null };
 }
 
-/** Schedules the next change of a locked contract, or cancels the one that is not due any more. Returns the events. */
+/**
+ * Schedules the next change of a locked contract, or cancels the one that is not due any more. Returns the events and the
+ * changes to audit.
+ */
 export async function planNext(
   ctx: Context,
   input: {
@@ -53,17 +56,17 @@ export async function planNext(
     nextAt: number | null;
     resolve: (wanted: CurrentServices) => Promise<ResolvedTerms>;
   },
-): Promise<{ isChanged: boolean; events: Addressed[] }> {
+): Promise<{ isChanged: boolean; events: Addressed[]; audits: Change[] }> {
   const { row, plan, followed, nextAt } = input;
   const needed = neededAt(row, plan, followed, nextAt);
   const [pending] = row.changeAt === null && needed === undefined ? [] : await readPending(ctx.db, [row.id]);
   if (needed === undefined) {
-    if (pending?.actorKind !== "billing") return { isChanged: false, events: [] };
-    return { isChanged: true, events: await cancel(ctx, row, pending) };
+    if (pending?.actorKind !== "billing") return UNCHANGED;
+    return { isChanged: true, ...(await cancel(ctx, row, pending)) };
   }
   const resolved = await input.resolve(needed.services);
-  if (pending?.actorKind === "billing" && isSame(pending, needed, resolved)) return { isChanged: false, events: [] };
-  const cancelled = pending === undefined ? [] : await cancel(ctx, row, pending);
+  if (pending?.actorKind === "billing" && isSame(pending, needed, resolved)) return UNCHANGED;
+  const cancelled = pending === undefined ? UNCHANGED : await cancel(ctx, row, pending);
   const { id: contractId, organizationId, userId } = row;
   const now = ctx.resources.now();
   const change = {
@@ -91,15 +94,17 @@ export async function planNext(
     }),
   );
   const { id, at, endsContract } = change;
-  await audit(ctx, {
+  const created: Change = {
     action: "schedule.create",
     organizationId,
     target: userId,
     after: { scheduledId: id, at, endsContract, ...resolved.wanted },
-  });
+  };
   const event = changeEvent("CHANGE_SCHEDULED", { id, organizationId, contractId, userId, at });
-  return { isChanged: true, events: [...cancelled, event] };
+  return { isChanged: true, events: [...cancelled.events, event], audits: [...cancelled.audits, created] };
 }
+
+const UNCHANGED = { isChanged: false, events: [], audits: [] };
 
 function isSame(
   pending: PendingChange,
@@ -116,15 +121,19 @@ function isSame(
   );
 }
 
-async function cancel(ctx: Context, row: ContractRow, pending: PendingChange): Promise<Addressed[]> {
+async function cancel(
+  ctx: Context,
+  row: ContractRow,
+  pending: PendingChange,
+): Promise<{ events: Addressed[]; audits: Change[] }> {
   await cancelPending(ctx.db, [row.id], WHY);
-  if (pending.kind === "trialEnd") return [trialEvent(pending, "novated")];
-  await audit(ctx, {
+  if (pending.kind === "trialEnd") return { events: [trialEvent(pending, "novated")], audits: [] };
+  const cancelled: Change = {
     action: "schedule.cancel",
     organizationId: row.organizationId,
     target: row.userId,
     before: { scheduledId: pending.id, at: pending.at },
     after: { why: WHY },
-  });
-  return [changeEvent("CHANGE_CANCELLED", pending, WHY)];
+  };
+  return { events: [changeEvent("CHANGE_CANCELLED", pending, WHY)], audits: [cancelled] };
 }

@@ -16,6 +16,7 @@ import { factsOf } from "./contract-audit.ts";
 import { expireHoldsOf } from "./due-holds.ts";
 import { Failure } from "./errors.ts";
 import { followSubscriptions } from "./followed-contracts.ts";
+import { readState } from "./followed-state.ts";
 import { type LockedServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
 /*
@@ -160,8 +161,13 @@ async function followBilled(
   for (const change of changes.filter(({ actorKind }) => actorKind === "billing")) {
     const [contract] = await ctx.db.select().from(contracts).where(eq(contracts.id, change.contractId));
     const { organizationId, userId } = change;
-    const follow = (ctx: Context) =>
-      followSubscriptions(ctx, { organizationId, userId, contract, locked, cause: undefined });
+    const follow = async (ctx: Context) => {
+      const state = await readState(ctx, { organizationId, userId }, []);
+      const followed = { organizationId, userId, contract, state, locked, cause: undefined };
+      const { audits, ...result } = await followSubscriptions(ctx, followed);
+      await auditAll(ctx, audits);
+      return result;
+    };
     try {
       events.push(...(await transaction({ ...ctx, author: change }, follow)).events);
     } catch (error) {

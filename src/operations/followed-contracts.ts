@@ -1,24 +1,24 @@
-import { and, asc, eq, sql } from "drizzle-orm";
+import { eq } from "drizzle-orm";
 import type { BillingTarget } from "../core/billing/target.ts";
 import { nextChangeAt, shownAt, targetAt } from "../core/billing/target.ts";
 import { type ContractPlan, type CurrentServices, planContract } from "../core/billing/plan.ts";
 import type { BillingCause } from "../core/event-messages.ts";
 import { addPeriod, RENEWAL_UNITS } from "../core/period.ts";
 import type { Period } from "../core/pricing/model.ts";
-import { putApplied, readApplied, readFollowed } from "../db/queries/billing.ts";
-import { changeEvents, namedEvents, readFacts } from "../db/queries/contract-facts.ts";
+import { putApplied } from "../db/queries/billing.ts";
+import { changeEvents, type FactsById, namedEvents, readFacts } from "../db/queries/contract-facts.ts";
 import { recordStates } from "../db/queries/contract-states.ts";
-import { viewSubscriptions } from "../db/queries/contract-view.ts";
+import { type ContractView, viewSubscriptions } from "../db/queries/contract-view.ts";
 import { addSubscriptions, appendHistory, replaceSubscriptions, USUAL_RENEWAL_DAYS } from "../db/queries/contracts.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
-import { newestActiveVersions } from "../db/queries/pricings.ts";
 import { cancelPending, followPeriodEnds, trialEvent } from "../db/queries/scheduled.ts";
-import { contracts, contractServices, pricings, services } from "../db/schema.ts";
+import { contracts } from "../db/schema.ts";
 import { billingOf, factsOf } from "./contract-audit.ts";
-import { audit } from "./audit.ts";
+import type { Change } from "./audit.ts";
 import { planNext, type ResolvedTerms } from "./billed-changes.ts";
 import { type Context, newId } from "./context.ts";
 import { expireHoldsOf } from "./due-holds.ts";
+import { type FollowedState, type HeldService, readServices, readVersions } from "./followed-state.ts";
 import { type LockedServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
 /*
@@ -28,46 +28,19 @@ import { type LockedServices, resolveSubscription, type Subscription } from "./s
 
 type ContractRow = typeof contracts.$inferSelect;
 
-/** Services of a contract as they matter to a plan, with the versions held. */
-interface HeldService {
-  key: string;
-  pricingId: string;
-  version: string;
-  isActive: boolean;
-  plan: string | null;
-  addOns: Record<string, number> | null;
-}
-
-/** Reads the services of a contract, in its order. */
-async function readServices(ctx: Context, contractId: string): Promise<HeldService[]> {
-  return ctx.db
-    .select({
-      key: services.nameKey,
-      pricingId: pricings.id,
-      version: pricings.version,
-      isActive: sql<boolean>`${pricings.availability} = 'active'`,
-      plan: contractServices.plan,
-      addOns: contractServices.addOns,
-    })
-    .from(contractServices)
-    .innerJoin(services, eq(services.id, contractServices.serviceId))
-    .innerJoin(pricings, eq(pricings.id, contractServices.pricingId))
-    .where(eq(contractServices.contractId, contractId))
-    .orderBy(asc(contractServices.position));
-}
-
 const termsOf = (held: readonly HeldService[]): CurrentServices =>
   Object.fromEntries(held.map(({ key, plan, addOns }) => [key, { plan, addOns: addOns ?? {} }]));
 
-/** Result of following: whether the contract was changed, and the events of the changes. */
+/** Result of following: whether the contract was changed, and what the caller records of it. */
 interface FollowedResult {
   isChanged: boolean;
   /** Id of the subscription that the contract shows. Null: none. */
   shown: string | null;
   events: Addressed[];
+  audits: Change[];
 }
 
-const NOTHING: FollowedResult = { isChanged: false, shown: null, events: [] };
+const NOTHING: FollowedResult = { isChanged: false, shown: null, events: [], audits: [] };
 
 /**
  * Makes a contract what the subscriptions of its user buy now. Call it with the contract and `locked`, all services of both,
@@ -80,45 +53,50 @@ export async function followSubscriptions(
     organizationId: string;
     userId: string;
     contract: ContractRow | undefined;
+    state: FollowedState;
     locked: LockedServices;
     /** Undefined where time alone changes the contract. */
     cause: BillingCause | undefined;
   },
 ): Promise<FollowedResult> {
-  const { organizationId, userId, contract } = input;
-  const followed = await readFollowed(ctx.db, { organizationId, userId });
+  const { organizationId, contract, state } = input;
+  const { followed, held, applied } = state;
   if (followed.length === 0) return NOTHING;
   const now = ctx.resources.now();
   const at = now.getTime();
-  const held = contract === undefined ? [] : await readServices(ctx, contract.id);
-  const applied = contract === undefined ? null : await readApplied(ctx.db, contract.id);
   const isOver = contract !== undefined && !contract.autoRenew && contract.endDate.getTime() <= at;
   const current = contract === undefined ? null : { services: termsOf(held), isOver };
   const plan = planContract(current, applied, targetAt(followed, at));
   if (plan === null) return NOTHING;
-  const target = { ...input, held, plan, now };
-  const written = contract === undefined ? await create(ctx, target) : await change(ctx, { ...target, contract });
-  const next = await planNext(ctx, {
-    row: written.row,
-    plan,
-    followed,
-    nextAt: nextChangeAt(followed, at),
-    resolve: (wanted) => resolveTerms(ctx, { ...target, held: written.held }, wanted),
-  });
   const shown = shownAt(followed, at);
   const connectionId = followed.find(
     ({ provider, register }) => provider === shown?.provider && register.subscription === shown.subscription,
   )?.connectionId;
-  await putApplied(ctx.db, {
-    contractId: written.row.id,
-    organizationId,
-    applied: plan.applied,
-    shown: shown === null || connectionId === undefined ? null : { ...shown, connectionId },
-  });
+  const apply = (contractId: string) =>
+    putApplied(ctx.db, {
+      contractId,
+      organizationId,
+      applied: plan.applied,
+      shown: shown === null || connectionId === undefined ? null : { ...shown, connectionId },
+    });
+  const target = { ...input, held, plan, now };
+  const written =
+    contract === undefined ? await create(ctx, target, apply) : await change(ctx, { ...target, contract });
+  const [next] = await Promise.all([
+    planNext(ctx, {
+      row: written.row,
+      plan,
+      followed,
+      nextAt: nextChangeAt(followed, at),
+      resolve: async (wanted) => resolveTerms(ctx, { ...target, held: await written.held() }, wanted),
+    }),
+    contract === undefined ? undefined : apply(contract.id),
+  ]);
   return {
     isChanged: written.isChanged || next.isChanged,
     shown: shown?.subscription ?? null,
     events: [...written.events, ...next.events],
+    audits: [...written.audits, ...next.audits],
   };
 }
 
@@ -127,16 +105,16 @@ interface Target {
   userId: string;
   locked: LockedServices;
   cause: BillingCause | undefined;
+  state: FollowedState;
   held: readonly HeldService[];
   plan: ContractPlan;
   now: Date;
 }
 
-interface Written {
+interface Written extends Pick<FollowedResult, "isChanged" | "events" | "audits"> {
   row: ContractRow;
-  held: readonly HeldService[];
-  isChanged: boolean;
-  events: Addressed[];
+  /** Services of the contract now. */
+  held: () => Promise<readonly HeldService[]>;
 }
 
 /**
@@ -145,17 +123,23 @@ interface Written {
  */
 async function resolveTerms(
   ctx: Context,
-  { organizationId, locked, held, ...rest }: Pick<Target, "organizationId" | "locked" | "held"> & { isNew?: boolean },
+  {
+    organizationId,
+    locked,
+    held,
+    ...rest
+  }: Pick<Target, "organizationId" | "locked" | "held" | "state"> & {
+    isNew?: boolean;
+  },
   wanted: CurrentServices,
 ): Promise<ResolvedTerms> {
   const heldByKey = new Map(held.map((service) => [service.key, service]));
-  const missing = Object.keys(wanted).filter((key) => heldByKey.get(key)?.isActive !== true);
-  const newest = new Map(
-    (await newestActiveVersions(ctx.db, organizationId, missing)).map(({ key, version }) => [key, version]),
-  );
+  const missing = Object.keys(wanted).filter((key) => heldByKey.get(key)?.active !== true);
+  const unread = missing.filter((key) => !rest.state.newest.has(key));
+  const newest = new Map([...rest.state.newest, ...(await readVersions(ctx, organizationId, unread))]);
   const versionOf = (key: string) => {
     const service = heldByKey.get(key);
-    return (service?.isActive === true ? service.version : newest.get(key)) ?? service?.version ?? "";
+    return (service?.active === true ? service : newest.get(key))?.version ?? service?.version ?? "";
   };
   const entries = Object.entries(wanted);
   const subscription: Subscription = {
@@ -169,7 +153,7 @@ async function resolveTerms(
   const heldIds = new Set(held.map(({ pricingId }) => pricingId));
   return {
     wanted: subscription,
-    next: await resolveSubscription(ctx, locked, subscription, occasion, heldIds),
+    next: await resolveSubscription(ctx, locked, subscription, occasion, heldIds, [...held, ...newest.values()]),
   };
 }
 
@@ -203,47 +187,66 @@ function columnsOf({ start, end, autoRenew, renewalPeriod }: BillingTarget): Bil
 const sameColumns = (row: ContractRow, columns: BillingColumns) =>
   JSON.stringify(billingOf({ ...row, ...columns })) === JSON.stringify(billingOf(row));
 
-async function create(ctx: Context, target: Target): Promise<Written> {
+/** Creates a contract. `apply` stores the target that it gets. */
+async function create(ctx: Context, target: Target, apply: (contractId: string) => Promise<void>): Promise<Written> {
   const { organizationId, userId, plan, now, cause } = target;
   const { next } = await resolveTerms(ctx, { ...target, isNew: true }, plan.services);
   const columns = columnsOf(plan.billing ?? { start: now.getTime(), end: null, autoRenew: true, renewalPeriod: null });
-  const [row] = await ctx.db
-    .insert(contracts)
-    .values({ id: newId(now), organizationId, userId, username: userId, ...columns })
-    .returning();
+  const id = newId(now);
+  const insert = async () =>
+    ctx.db
+      .insert(contracts)
+      .values({ id, organizationId, userId, username: userId, ...columns })
+      .returning();
+  const [[row], , , , facts] = await Promise.all([
+    insert(),
+    addSubscriptions(ctx.db, { contractIds: [id], next, now }),
+    apply(id),
+    recordStates(ctx.db, { contractIds: [id], cause: "creation", now }),
+    readFacts(ctx.db, [id]),
+  ]);
   if (row === undefined) throw new Error("an inserted contract vanished");
-  await addSubscriptions(ctx.db, { contractIds: [row.id], next, now });
-  await recordStates(ctx.db, { contractIds: [row.id], cause: "creation", now });
-  const [view] = await viewSubscriptions(ctx.db, [row.id]);
-  if (view === undefined) throw new Error(`contract ${row.id} vanished inside its transaction`);
-  await audit(ctx, { action: "contract.create", organizationId, target: userId, after: factsOf(view) });
-  const facts = await readFacts(ctx.db, [row.id]);
   const fields = cause === undefined ? {} : { fields: { billing: cause } };
   return {
     row,
-    held: await readServices(ctx, row.id),
+    held: () => readServices(ctx, target),
     isChanged: true,
-    events: namedEvents([{ code: "CONTRACT_CREATED", contractId: row.id, ...fields }], new Map(), facts),
+    events: namedEvents([{ code: "CONTRACT_CREATED", contractId: id, ...fields }], new Map(), facts),
+    audits: [{ action: "contract.create", organizationId, target: userId, after: factsIn(facts, id) }],
   };
+}
+
+/** The audited fields of a contract whose facts were read. */
+function factsIn(facts: FactsById, contractId: string) {
+  const text = facts.get(contractId)?.text;
+  if (text === undefined) throw new Error(`contract ${contractId} vanished inside its transaction`);
+  // readFacts writes a view without levels and history.
+  return factsOf(JSON.parse(text) as ContractView);
 }
 
 async function change(ctx: Context, target: Target & { contract: ContractRow }): Promise<Written> {
   const { contract, plan, held, now } = target;
   const columns = plan.billing === null ? undefined : columnsOf(plan.billing);
   const movesPeriod = columns !== undefined && !sameColumns(contract, columns);
-  if (!plan.changesServices && !movesPeriod) return { row: contract, held, isChanged: false, events: [] };
+  if (!plan.changesServices && !movesPeriod) {
+    return { row: contract, held: async () => held, isChanged: false, events: [], audits: [] };
+  }
   const ids = [contract.id];
-  const before = await readFacts(ctx.db, ids);
-  const novated = plan.changesServices ? await novate(ctx, target) : [];
   const moved = columns === undefined ? { updatedAt: now } : { ...columns, updatedAt: now };
-  const [row] = await ctx.db.update(contracts).set(moved).where(eq(contracts.id, contract.id)).returning();
+  const update = async () => ctx.db.update(contracts).set(moved).where(eq(contracts.id, contract.id)).returning();
+  const [before, [updated]] = await Promise.all([
+    readFacts(ctx.db, ids),
+    plan.changesServices ? [undefined] : update(),
+  ]);
+  const novated = plan.changesServices ? await novate(ctx, target) : [];
+  const [row] = updated === undefined ? await update() : [updated];
   if (row === undefined) throw new Error(`contract ${contract.id} vanished inside its transaction`);
-  // A trial ends with the first payment.
-  const trials = await cancelPending(ctx.db, ids, "Novated before its end", "trialEnd");
-  await followPeriodEnds(ctx.db, ids);
-  await recordStates(ctx.db, { contractIds: ids, cause: plan.changesServices ? "novation" : "billing", now });
-  await auditChange(ctx, target, row);
-  const after = await readFacts(ctx.db, ids);
+  const trials = row.changeAt === null ? [] : await endTrial(ctx, ids);
+  const [, [view], after] = await Promise.all([
+    recordStates(ctx.db, { contractIds: ids, cause: plan.changesServices ? "novation" : "billing", now }),
+    plan.changesServices ? viewSubscriptions(ctx.db, ids) : [undefined],
+    readFacts(ctx.db, ids),
+  ]);
   const fields = target.cause === undefined ? undefined : { billing: target.cause };
   const events = plan.changesServices
     ? namedEvents(
@@ -254,8 +257,9 @@ async function change(ctx: Context, target: Target & { contract: ContractRow }):
     : changeEvents(before, after, fields);
   return {
     row,
-    held: plan.changesServices ? await readServices(ctx, contract.id) : held,
+    held: async () => (plan.changesServices ? readServices(ctx, target) : held),
     isChanged: true,
+    audits: [auditOf(target, row, view)],
     events: [
       ...novated.filter(isFirst),
       ...events,
@@ -263,6 +267,13 @@ async function change(ctx: Context, target: Target & { contract: ContractRow }):
       ...trials.map((trial) => trialEvent(trial, "novated")),
     ],
   };
+}
+
+/** Ends a trial with the first payment, and moves what waits for the end of the period. */
+async function endTrial(ctx: Context, contractIds: readonly string[]) {
+  const trials = await cancelPending(ctx.db, contractIds, "Novated before its end", "trialEnd");
+  await followPeriodEnds(ctx.db, contractIds);
+  return trials;
 }
 
 /** Events of holds that end come before the novation, those of overrides and trials after it. */
@@ -280,41 +291,18 @@ async function novate(ctx: Context, target: Target & { contract: ContractRow }):
   return [...expired, ...ended];
 }
 
-async function auditChange(
-  ctx: Context,
-  { contract, plan }: Target & { contract: ContractRow },
-  row: ContractRow,
-): Promise<void> {
+/** The audit entry of a change. `view`: the contract afterwards, where its services have changed. */
+function auditOf({ contract }: { contract: ContractRow }, row: ContractRow, view: ContractView | undefined): Change {
   const { organizationId, userId } = row;
-  if (!plan.changesServices) {
+  if (view === undefined) {
     const [before, after] = [billingOf(contract), billingOf(row)];
-    return audit(ctx, { action: "contract.billing", organizationId, target: userId, before, after });
+    return { action: "contract.billing", organizationId, target: userId, before, after };
   }
-  const [view] = await viewSubscriptions(ctx.db, [row.id]);
-  if (view === undefined) throw new Error(`contract ${row.id} vanished inside its transaction`);
-  return audit(ctx, {
+  return {
     action: "contract.novate",
     organizationId,
     target: userId,
     before: view.history.at(-1),
     after: factsOf(view),
-  });
-}
-
-/** Finds the services that a contract has or that its user ever bought. Lock them before the contract. */
-export async function servicesToLock(
-  ctx: Context,
-  { organizationId, userId }: { organizationId: string; userId: string },
-  more: readonly string[],
-): Promise<string[]> {
-  const rows = await ctx.db
-    .select({ key: services.nameKey })
-    .from(contracts)
-    .innerJoin(contractServices, eq(contractServices.contractId, contracts.id))
-    .innerJoin(services, eq(services.id, contractServices.serviceId))
-    .where(and(eq(contracts.organizationId, organizationId), eq(contracts.userId, userId)));
-  const followed = await readFollowed(ctx.db, { organizationId, userId });
-  return [
-    ...new Set([...rows.map(({ key }) => key), ...followed.flatMap(({ register }) => register.everServices), ...more]),
-  ];
+  };
 }

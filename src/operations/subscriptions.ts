@@ -75,7 +75,8 @@ export async function lockServices(
 
 /**
  * Resolves names to rows and checks every subscription rule, in the contract's order. Versions among `heldPricingIds`
- * may be archived. Call it with the services locked. Source: contract contracts §4.2, §4.3, §6.
+ * may be archived. Pass `versions` if the caller has read those of all services. Call it with the services locked. Source:
+ * contract contracts §4.2, §4.3, §6.
  */
 export async function resolveSubscription(
   ctx: Context,
@@ -83,6 +84,7 @@ export async function resolveSubscription(
   wanted: Subscription,
   occasion: Occasion,
   heldPricingIds: ReadonlySet<string> = new Set(),
+  versions?: readonly ResolvedVersion[],
 ): Promise<SubscribedService[]> {
   const contracted = keyed(wanted.contractedServices);
   const plans = keyed(wanted.subscriptionPlans);
@@ -93,7 +95,9 @@ export async function resolveSubscription(
       throw new Failure("invalid", `Invalid contract: Services not found: ${unknown.join(", ")}`);
     }
   }
-  const resolved = await resolveVersions(ctx, found, wanted, occasion, heldPricingIds);
+  const candidates =
+    versions ?? (await findVersions(ctx, [...found.values()], Object.values(wanted.contractedServices)));
+  const resolved = resolveVersions(candidates, { found, wanted, occasion, heldPricingIds });
   const compiled = await compiledPricings(ctx, [...resolved.values()]);
   const result = new Map<string, SubscribedService>();
   for (const [key, row] of resolved) {
@@ -132,17 +136,19 @@ export async function resolveSubscription(
   return [...result.values()];
 }
 
-type ResolvedVersion = Awaited<ReturnType<typeof findVersions>>[number];
+/** A version that a subscription may name. */
+export type ResolvedVersion = Awaited<ReturnType<typeof findVersions>>[number];
 
 /** Finds the version of each contracted service. @throws Failure for one that may not be contracted. */
-async function resolveVersions(
-  ctx: Context,
-  found: LockedServices,
-  wanted: Subscription,
-  occasion: Occasion,
-  heldPricingIds: ReadonlySet<string>,
-): Promise<Map<string, ResolvedVersion>> {
-  const versions = await findVersions(ctx, [...found.values()], Object.values(wanted.contractedServices));
+function resolveVersions(
+  versions: readonly ResolvedVersion[],
+  {
+    found,
+    wanted,
+    occasion,
+    heldPricingIds,
+  }: { found: LockedServices; wanted: Subscription; occasion: Occasion; heldPricingIds: ReadonlySet<string> },
+): Map<string, ResolvedVersion> {
   const resolved = new Map<string, ResolvedVersion>();
   for (const [name, version] of Object.entries(wanted.contractedServices)) {
     const key = serviceKey(name);

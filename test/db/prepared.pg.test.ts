@@ -4,6 +4,7 @@ import { connect, type Database } from "../../src/db/postgres/connect.ts";
 import { retrySerializationFailures } from "../../src/db/postgres/retry.ts";
 import { readFacts } from "../../src/db/queries/contract-facts.ts";
 import { recordStates } from "../../src/db/queries/contract-states.ts";
+import { outboxCounter } from "../../src/db/schema.ts";
 import { putLevels } from "../../src/db/queries/contract-levels.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 
@@ -54,6 +55,35 @@ test("statements on one contract are planned for their first executions only", a
   const planned = statements.map(({ statement, custom_plans: plans }) => [statement.slice(0, 60), Number(plans)]);
   expect(planned).toHaveLength(3);
   expect(planned.filter(([, plans]) => Number(plans) > 5)).toEqual([]);
+  await close();
+});
+
+test("statements that are sent together execute in the order of their list, whichever builder made them", async () => {
+  const { db, close } = connect(database.url, { maxConnections: 1 });
+  await db.execute(sql`create sequence turns`);
+  const turn = sql<string>`nextval('turns')`;
+  const raw = async (tx: Database, n: number) =>
+    (await tx.execute<{ n: string }>(sql`select ${n}::int, ${turn} as n`))[0];
+  const plain = async (tx: Database) => (await tx.execute<{ n: string }>(sql`select ${turn} as n`))[0];
+  const built = async (tx: Database, n: number) => {
+    const [row] = await tx
+      .select({ n: turn })
+      .from(outboxCounter)
+      .where(sql`${n}::int > 0`);
+    return row;
+  };
+  const both = (tx: Database, n: number) => Promise.all([built(tx, n), raw(tx, n)]);
+  const inserted = async (tx: Database, n: number) => {
+    const [row] = await tx.update(outboxCounter).set({ lastId: n }).returning({ n: turn });
+    return row;
+  };
+  for (let round = 1; round < 8; round += 1) {
+    const turns = await db.transaction((tx) =>
+      Promise.all([raw(tx, round), both(tx, round), plain(tx), inserted(tx, round), built(tx, round), raw(tx, round)]),
+    );
+    const order = turns.flat().map((row) => Number(row?.n));
+    expect(order).toEqual(order.toSorted((a, b) => a - b));
+  }
   await close();
 });
 

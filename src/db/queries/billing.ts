@@ -96,13 +96,34 @@ export async function readFollowed(
     .orderBy(billingSubscriptions.connectionId, billingSubscriptions.subscription);
 }
 
-/** Reads the target that was applied to a contract last; null if none was. */
-export async function readApplied(tx: Database, contractId: string): Promise<AppliedTarget | null> {
+/** Reads the target that was applied last to the contract of an end user; null if none was. */
+export async function readApplied(
+  tx: Database,
+  user: { organizationId: string; userId: string },
+): Promise<AppliedTarget | null> {
   const [row] = await tx
     .select({ applied: contractBilling.applied })
-    .from(contractBilling)
-    .where(eq(contractBilling.contractId, contractId));
+    .from(contracts)
+    .innerJoin(contractBilling, eq(contractBilling.contractId, contracts.id))
+    .where(and(eq(contracts.organizationId, user.organizationId), eq(contracts.userId, user.userId)));
   return row?.applied ?? null;
+}
+
+/** Finds the keys of the services that an end user's contract has (`isHeld`), or that the user ever bought. */
+export async function findServicesToLock(
+  tx: Database,
+  { organizationId, userId }: { organizationId: string; userId: string },
+): Promise<{ key: string; isHeld: boolean }[]> {
+  return tx.execute<{ key: string; isHeld: boolean }>(sql`
+    select s.name_key as key, true as "isHeld"
+    from contracts c
+    join contract_services cs on cs.contract_id = c.id
+    join services s on s.id = cs.service_id
+    where c.organization_id = ${organizationId} and c.user_id = ${userId}
+    union all
+    select json_array_elements_text(b.register->'everServices'), false
+    from billing_subscriptions b
+    where b.organization_id = ${organizationId} and b.user_id = ${userId} and not b.is_detached`);
 }
 
 /** Stores the target that was applied to a contract, and the subscription that it shows. */

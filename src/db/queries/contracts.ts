@@ -76,24 +76,33 @@ export async function replaceSubscriptions(
   return ended;
 }
 
-/** Inserts missing services and levels: the part of replaceSubscriptions that a contract without services needs. */
+/**
+ * Inserts missing services and levels: the part of replaceSubscriptions that a contract without services needs. Sends both
+ * statements at once, so that further ones can follow them in the same round trip.
+ */
 export async function addSubscriptions(
   tx: Database,
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
 ): Promise<void> {
   const { next } = input;
   if (next.length === 0) return;
+  await Promise.all([putServices(tx, input), putLevels(tx, [input], input.now)]);
+}
+
+async function putServices(
+  tx: Database,
+  { contractIds, next }: { contractIds: readonly string[]; next: readonly SubscribedService[] },
+): Promise<void> {
   await tx.execute(sql`
     insert into contract_services (contract_id, organization_id, service_id, pricing_id, position, plan, add_ons)
     select c.id, c.organization_id, s.service_id, s.pricing_id, s.position, s.plan, s.add_ons
     from contracts c
     cross join json_to_recordset(${servicesParameter(next)}::json)
       as s (service_id text, pricing_id text, position integer, plan text, add_ons json)
-    where ${isAnyOf(sql`c.id`, input.contractIds)}
+    where ${isAnyOf(sql`c.id`, contractIds)}
     on conflict (contract_id, service_id, organization_id) do update set
       pricing_id = excluded.pricing_id, position = excluded.position, plan = excluded.plan, add_ons = excluded.add_ons
   `);
-  await putLevels(tx, [input], input.now);
 }
 
 /** Default length of a billing period, in days. */

@@ -101,6 +101,7 @@ export async function rewritePending(
 
 /** Ids of the services that pending changes of these contracts name, in the order of locking. */
 export async function servicesOfPending(tx: Database, contractIds: readonly string[]): Promise<string[]> {
+  if (contractIds.length === 0) return [];
   const rows = await tx
     .selectDistinct({ id: scheduledSubscriptions.serviceId })
     .from(scheduledSubscriptions)

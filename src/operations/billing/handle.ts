@@ -1,14 +1,22 @@
-import { and, asc, eq, or } from "drizzle-orm";
+import { and, asc, eq, or, sql } from "drizzle-orm";
 import { decide, unmappedReason } from "../../core/billing/decide.ts";
 import type { BillingMessage, BillingOutcome, LinkContent, SubscriptionContent } from "../../core/billing/message.ts";
-import { linkedUser, putLink, putSubscription, readSubscription } from "../../db/queries/billing.ts";
-import type { Addressed } from "../../db/queries/outbox.ts";
+import {
+  findServicesToLock,
+  linkedUser,
+  putLink,
+  putSubscription,
+  readSubscription,
+} from "../../db/queries/billing.ts";
+import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { billingMessages, contracts } from "../../db/schema.ts";
-import { type Context, transaction } from "../context.ts";
+import { type Change, auditAll } from "../audit.ts";
+import type { Context } from "../context.ts";
 import { isAtAddress } from "../contract-address.ts";
 import { applyDueNow, lockServicesOfPending } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
-import { followSubscriptions, servicesToLock } from "../followed-contracts.ts";
+import { followSubscriptions } from "../followed-contracts.ts";
+import { readState } from "../followed-state.ts";
 import { lockServices } from "../subscriptions.ts";
 import type { ConnectionRow } from "./connections.ts";
 import { type HandledMessage, setOutcome, userProblem } from "./outcomes.ts";
@@ -29,15 +37,27 @@ export function namesOf({ content }: Pick<BillingMessage, "content">): string[] 
 /** A message as it came, or as it is stored. */
 export type HandledInput = Pick<BillingMessage, "id" | "content" | "createdAt">;
 
+/** Audit entries and events of messages. */
+export interface Records {
+  audits: Change[];
+  events: Addressed[];
+}
+
+/** Writes audit entries and events, in one round trip, as the transaction's last statements. */
+export async function writeRecords(ctx: Context, { audits, events }: Records): Promise<void> {
+  await Promise.all([auditAll(ctx, audits), recordEvents(ctx.db, events)]);
+}
+
 /**
- * Carries out a message, with its names locked. Pushes the events, which the caller records as the transaction's last
- * statement. A refusal rolls back everything that the message has changed.
+ * Carries out a message, with its names locked. Adds to the records, which the caller writes. A refusal rolls back everything
+ * that the message has changed. `ahead`: what the caller has read for it.
  */
 export async function handleMessage(
   ctx: Context,
   connection: ConnectionRow,
   message: HandledInput,
-  events: Addressed[],
+  records: Records,
+  ahead?: Ahead,
 ): Promise<HandledMessage> {
   const { content } = message;
   switch (content.kind) {
@@ -45,9 +65,9 @@ export async function handleMessage(
     case "failed":
       return { outcome: content.kind, reason: content.reason, userId: null };
     case "link":
-      return link(ctx, connection, { ...message, content }, events);
+      return link(ctx, connection, { ...message, content }, records);
     case "subscription":
-      return subscribe(ctx, connection, { ...message, content }, events);
+      return subscribe(ctx, connection, { ...message, content }, records, ahead);
     case "payment":
       return pay(ctx, connection, { createdAt: message.createdAt, content });
     default:
@@ -57,17 +77,51 @@ export async function handleMessage(
 
 type Message<Content> = Omit<HandledInput, "content"> & { content: Content };
 
+/** State of a subscription, and the services of the user that its message names. */
+interface Ahead {
+  known: Awaited<ReturnType<typeof readSubscription>>;
+  /** Undefined: the message names no user. */
+  services: LockableServices | undefined;
+}
+
+type LockableServices = Awaited<ReturnType<typeof findServicesToLock>>;
+
+/** Reads in one round trip what a message of a subscription needs first. Undefined for other messages. */
+export async function readAhead(
+  ctx: Context,
+  { id: connectionId, organizationId }: ConnectionRow,
+  { content }: Pick<HandledInput, "content">,
+): Promise<Ahead | undefined> {
+  if (content.kind !== "subscription") return undefined;
+  const { subscription, userId } = content;
+  const [known, services] = await Promise.all([
+    readSubscription(ctx.db, { connectionId, organizationId, subscription }),
+    userId === null ? undefined : readServicesToLock(ctx, { organizationId, userId }),
+  ]);
+  return { known, services };
+}
+
+/** Finds the services to lock before the contract, and locks those of its pending change. */
+async function readServicesToLock(
+  ctx: Context,
+  user: { organizationId: string; userId: string },
+): Promise<LockableServices> {
+  const [found] = await Promise.all([findServicesToLock(ctx.db, user), lockServicesOfPending(ctx, isAtAddress(user))]);
+  return found;
+}
+
 async function subscribe(
   ctx: Context,
   connection: ConnectionRow,
   message: Message<SubscriptionContent>,
-  events: Addressed[],
+  records: Records,
+  ahead: Ahead | undefined,
 ): Promise<HandledMessage> {
   const { id: connectionId, organizationId, prices } = connection;
   const { content, createdAt } = message;
   const { subscription } = content;
   const name = { connectionId, organizationId, subscription };
-  const known = await readSubscription(ctx.db, name);
+  const { known, services } = ahead ?? (await readAhead(ctx, connection, message)) ?? {};
   const userId = content.userId ?? known?.userId ?? (await linkedUser(ctx.db, connectionId, content));
   if (userId === null) {
     return { outcome: "waiting", reason: `No message has named the user of ${subscription} yet`, userId };
@@ -84,15 +138,18 @@ async function subscribe(
   if ("outcome" in decision) return { ...decision, userId };
   const { register, isNewest } = decision;
   try {
-    const { isChanged, shown, ...followed } = await transaction(ctx, async (ctx) => {
-      await putSubscription(ctx.db, { ...name, userId, register });
-      return follow(ctx, { organizationId, userId }, register.everServices, {
-        provider: connection.provider,
-        subscription,
-        message: message.id,
-      });
+    const user = { organizationId, userId };
+    const lockable = services ?? (await readServicesToLock(ctx, user));
+    const cause = { provider: connection.provider, subscription, message: message.id };
+    const { isChanged, shown, events, audits } = await undoable(ctx, async () => {
+      const [, followed] = await Promise.all([
+        putSubscription(ctx.db, { ...name, userId, register }),
+        follow(ctx, user, { lockable, bought: register.everServices, cause }),
+      ]);
+      return followed;
     });
-    events.push(...followed.events);
+    records.events.push(...events);
+    records.audits.push(...audits);
     if (decision.unmapped !== undefined) {
       return { outcome: "unmapped", reason: unmappedReason(decision.unmapped), userId };
     }
@@ -110,30 +167,60 @@ async function subscribe(
   }
 }
 
+/**
+ * Runs `work` in a savepoint, which is sent together with its first statements. Rolls back to it if the contract refuses the
+ * work; other errors end the transaction.
+ */
+async function undoable<T>(ctx: Context, work: () => Promise<T>): Promise<T> {
+  const save = async () => ctx.db.execute(sql`savepoint message`);
+  try {
+    const [, result] = await Promise.all([save(), work()]);
+    return result;
+  } catch (error) {
+    if (error instanceof Failure) await ctx.db.execute(sql`rollback to savepoint message`);
+    throw error;
+  }
+}
+
 /** Locks services and contract, applies what is due, and makes the contract what its subscriptions buy. */
 async function follow(
   ctx: Context,
   user: { organizationId: string; userId: string },
-  more: readonly string[],
-  cause: { provider: string; subscription: string; message: string },
+  input: {
+    lockable: LockableServices;
+    bought: readonly string[];
+    cause: { provider: string; subscription: string; message: string };
+  },
 ) {
-  await lockServicesOfPending(ctx, isAtAddress(user));
-  const keys = await servicesToLock(ctx, user, more);
+  const { lockable, bought, cause } = input;
+  const held = new Set(lockable.flatMap(({ key, isHeld }) => (isHeld ? [key] : [])));
+  const keys = [...new Set([...lockable.map(({ key }) => key), ...bought])];
   const wanted = {
     contractedServices: Object.fromEntries(keys.map((key) => [key, ""])),
     subscriptionPlans: {},
     subscriptionAddOns: {},
   };
-  const locked = (await lockServices(ctx, [user.organizationId], wanted)).get(user.organizationId) ?? new Map();
   const find = async () => {
     const [row] = await ctx.db.select().from(contracts).where(isAtAddress(user)).for("update");
     return row;
   };
-  const found = await find();
-  const due = found === undefined ? undefined : await applyDueNow(ctx, [found.id]);
+  const read = () =>
+    readState(
+      ctx,
+      user,
+      keys.filter((key) => !held.has(key)),
+    );
+  const [byOrganization, found, foundState] = await Promise.all([
+    lockServices(ctx, [user.organizationId], wanted),
+    find(),
+    read(),
+  ]);
+  const locked = byOrganization.get(user.organizationId) ?? new Map<string, string>();
+  // Only a contract with a pending change can have one that is due.
+  const due = found === undefined || found.changeAt === null ? undefined : await applyDueNow(ctx, [found.id]);
   const isDue = due !== undefined && due.contractIds.size > 0;
-  const contract = isDue ? await find() : found;
-  const result = await followSubscriptions(ctx, { ...user, contract, locked, cause });
+  const [contract, state] = isDue ? await Promise.all([find(), read()]) : [found, foundState];
+  const result = await followSubscriptions(ctx, { ...user, contract, state, locked, cause });
   return { ...result, events: [...(due?.events ?? []), ...result.events] };
 }
 
@@ -142,7 +229,7 @@ async function link(
   ctx: Context,
   connection: ConnectionRow,
   { content, createdAt }: Message<LinkContent>,
-  events: Addressed[],
+  records: Records,
 ): Promise<HandledMessage> {
   const { id: connectionId, organizationId } = connection;
   const { subscription, customer, userId } = content;
@@ -170,7 +257,7 @@ async function link(
   const outcomes = new Set<BillingOutcome>();
   for (const row of waiting) {
     const input = { id: row.messageId, content: row.content, createdAt: row.createdAt.getTime() };
-    const handled = await handleMessage(ctx, connection, input, events);
+    const handled = await handleMessage(ctx, connection, input, records);
     outcomes.add(handled.outcome);
     await setOutcome(ctx, row, handled);
   }

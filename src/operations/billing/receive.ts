@@ -8,14 +8,13 @@ import {
 } from "../../core/billing/message.ts";
 import { violates } from "../../db/postgres/connect.ts";
 import { lockNames } from "../../db/queries/billing.ts";
-import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
-import { billingConnections, billingMessages } from "../../db/schema.ts";
-import { isIdentifier, refuseMove, standingIn } from "../access.ts";
+import { billingConnections, billingMessages, organizations } from "../../db/schema.ts";
+import { isIdentifier, moveOf, refuseMove } from "../access.ts";
 import { type Context, transaction } from "../context.ts";
 import { openApiKey } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 import type { ConnectionRow } from "./connections.ts";
-import { handleMessage, namesOf } from "./handle.ts";
+import { handleMessage, namesOf, readAhead, type Records, writeRecords } from "./handle.ts";
 
 /** Answer to a provider. */
 export interface MessageAnswer {
@@ -35,9 +34,17 @@ export async function receiveMessage(
   { connectionId, raw }: { connectionId: string; raw: RawMessage },
 ): Promise<MessageAnswer> {
   if (!isIdentifier(connectionId)) throw notFound(connectionId);
-  const [connection] = await ctx.db.select().from(billingConnections).where(eq(billingConnections.id, connectionId));
-  if (connection === undefined) throw notFound(connectionId);
-  refuseMove((await standingIn(ctx, connection.organizationId)).move, false);
+  const [found] = await ctx.db
+    .select({
+      connection: billingConnections,
+      organization: { frozenAt: organizations.frozenAt, movedTo: organizations.movedTo },
+    })
+    .from(billingConnections)
+    .innerJoin(organizations, eq(organizations.id, billingConnections.organizationId))
+    .where(eq(billingConnections.id, connectionId));
+  if (found === undefined) throw notFound(connectionId);
+  const { connection, organization } = found;
+  refuseMove(moveOf(organization), false);
   const adapter = ADAPTERS[connection.provider];
   const now = ctx.resources.now();
   if (!(await adapter.verify(raw, await secretsOf(ctx, connection, now), now))) {
@@ -83,31 +90,38 @@ export async function retryCreation<T>(work: () => Promise<T>): Promise<T> {
 function store(ctx: Context, connection: ConnectionRow, message: BillingMessage): Promise<MessageAnswer> {
   const { id: connectionId, organizationId } = connection;
   return transaction({ ...ctx, author: { actorKind: "billing", actorId: connectionId } }, async (ctx) => {
-    await lockNames(ctx.db, connectionId, [...namesOf(message), `message ${message.id}`]);
-    const [known] = await ctx.db
-      .select({ outcome: billingMessages.outcome, reason: billingMessages.reason })
-      .from(billingMessages)
-      .where(and(eq(billingMessages.connectionId, connectionId), eq(billingMessages.messageId, message.id)));
+    const find = async () =>
+      ctx.db
+        .select({ outcome: billingMessages.outcome, reason: billingMessages.reason })
+        .from(billingMessages)
+        .where(and(eq(billingMessages.connectionId, connectionId), eq(billingMessages.messageId, message.id)));
+    // Sent together: Postgres reads after it has acquired the locks.
+    const [, [known], ahead] = await Promise.all([
+      lockNames(ctx.db, connectionId, [...namesOf(message), `message ${message.id}`]),
+      find(),
+      readAhead(ctx, connection, message),
+    ]);
     if (known !== undefined) return known;
-    const events: Addressed[] = [];
-    const { outcome, reason, userId } = await handleMessage(ctx, connection, message, events);
+    const records: Records = { audits: [], events: [] };
+    const { outcome, reason, userId } = await handleMessage(ctx, connection, message, records, ahead);
     const { content } = message;
     const now = ctx.resources.now();
-    await ctx.db.insert(billingMessages).values({
-      connectionId,
-      organizationId,
-      messageId: message.id,
-      type: message.type,
-      subscription: "subscription" in content ? content.subscription : null,
-      customer: "customer" in content ? content.customer : null,
-      userId,
-      createdAt: message.createdAt === 0 ? now : new Date(message.createdAt),
-      receivedAt: now,
-      content,
-      outcome,
-      reason,
-    });
-    await recordEvents(ctx.db, events);
+    const insert = async () =>
+      ctx.db.insert(billingMessages).values({
+        connectionId,
+        organizationId,
+        messageId: message.id,
+        type: message.type,
+        subscription: "subscription" in content ? content.subscription : null,
+        customer: "customer" in content ? content.customer : null,
+        userId,
+        createdAt: message.createdAt === 0 ? now : new Date(message.createdAt),
+        receivedAt: now,
+        content,
+        outcome,
+        reason,
+      });
+    await Promise.all([insert(), writeRecords(ctx, records)]);
     return { outcome, reason };
   });
 }

@@ -1,12 +1,11 @@
 import { and, asc, count, eq, gt } from "drizzle-orm";
 import type { BillingOutcome } from "../../core/billing/message.ts";
 import { lockNames } from "../../db/queries/billing.ts";
-import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { billingMessages } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { type ConnectionAddress, type ConnectionRow, requireConnection } from "./connections.ts";
-import { handleMessage, namesOf } from "./handle.ts";
+import { handleMessage, namesOf, type Records, writeRecords } from "./handle.ts";
 import { setOutcome } from "./outcomes.ts";
 import { type MessageRow, messageView, type MessageView } from "./messages.ts";
 import { retryCreation } from "./receive.ts";
@@ -72,12 +71,12 @@ function replay(ctx: Context, connection: ConnectionRow, messageId: string): Pro
       const stored = await find();
       if (stored === undefined) return undefined;
       await lockNames(ctx.db, connectionId, [...namesOf(stored), `message ${messageId}`]);
-      const events: Addressed[] = [];
+      const records: Records = { audits: [], events: [] };
       const input = { id: messageId, content: stored.content, createdAt: stored.createdAt.getTime() };
-      const handled = await handleMessage(ctx, connection, input, events);
+      const handled = await handleMessage(ctx, connection, input, records);
       await setOutcome(ctx, stored, handled);
       const row = await find();
-      await recordEvents(ctx.db, events);
+      await writeRecords(ctx, records);
       return row;
     }),
   );
