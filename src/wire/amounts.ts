@@ -21,6 +21,7 @@ type Spending = number | Readonly<Record<string, number>>;
 
 const isUnits = (value: unknown): value is Readonly<Record<string, number>> =>
   typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0;
+const isNumber = (value: unknown): value is number => typeof value === "number";
 const unitsOf = (value: unknown): unknown[] => (isUnits(value) ? Object.values(value) : [value]);
 
 /**
@@ -32,23 +33,17 @@ export function checkedAmounts<Value extends z.ZodType<Spending>>(
   sentences: Sentences,
   numbersOf = (value: unknown) => [value],
 ) {
-  const every = (holds: (value: number) => boolean) => (values: object) =>
-    Object.values(values)
-      .flatMap(numbersOf)
-      .every((value) => typeof value === "number" && holds(value));
-  return map
-    .refine(
-      every(() => true),
-      { error: sentences.notNumbers, abort: true },
-    )
-    .refine(
-      every((value) => value >= 0 && value < Infinity),
-      { error: sentences.notAmounts, abort: true },
-    )
-    .refine(
-      every((value) => value <= MAX_AMOUNT),
-      { error: sentences.tooLarge, abort: true },
-    );
+  /** Returns the sentence that the values break. */
+  const brokenBy = (values: readonly unknown[]): string | undefined => {
+    if (!values.every(isNumber)) return sentences.notNumbers;
+    if (!values.every((value) => value >= 0 && value < Infinity)) return sentences.notAmounts;
+    return values.every((value) => value <= MAX_AMOUNT) ? undefined : sentences.tooLarge;
+  };
+  // One check, and not one for each sentence: every counting call passes it.
+  return map.superRefine((values, context) => {
+    const message = brokenBy(Object.values(values).flatMap(numbersOf));
+    if (message !== undefined) context.addIssue({ code: "custom", message, continue: false });
+  });
 }
 
 const spending = z
