@@ -15,6 +15,7 @@ import type { AnswerTo, QueuedRequest } from "./evaluation/request.ts";
 import type { Analysis } from "./state/analysis.ts";
 import type { CallLimits } from "./state/call-limits.ts";
 import type { CallCounter } from "./state/call-counter.ts";
+import type { MessageQueue } from "./state/message-queue.ts";
 import type { KeyUses } from "./state/key-uses.ts";
 import type { Evaluators } from "./state/evaluators.ts";
 import type { SignOnProvider, SignOnSettings } from "./state/sign-on-provider.ts";
@@ -37,6 +38,8 @@ export interface Resources {
   analysis: Analysis;
   callCounter: CallCounter;
   callLimits: CallLimits;
+  /** Bounds how many messages of payment providers are applied at once. */
+  messages: MessageQueue;
   keyUses: KeyUses;
   deniedAttempts: DeniedAttempts;
   evaluators: Evaluators;

@@ -10,6 +10,7 @@ import { CallLimits } from "./state/call-limits.ts";
 import type { Resources, Settings } from "./context.ts";
 import type { Keyring } from "./credentials.ts";
 import { createEvaluators } from "./state/evaluators.ts";
+import { createMessageQueue, messagesAtOnce } from "./state/message-queue.ts";
 import { createKeyUses } from "./state/key-uses.ts";
 import { createSignOnProvider } from "./state/sign-on-provider.ts";
 import { createPricingCache, type PricingCache } from "./state/pricing-cache.ts";
@@ -54,6 +55,7 @@ export function createResources(
     analysis: createAnalysis(),
     callCounter: createCallCounter(connection.db),
     callLimits: new CallLimits(),
+    messages: createMessageQueue({ concurrency: messagesAtOnce(connection.client.options.max) }),
     keyUses: createKeyUses(connection.db),
     deniedAttempts: createDeniedAttempts(connection.db),
     evaluators: createEvaluators(connection.db, changes),

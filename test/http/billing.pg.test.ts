@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, it, test } from "vitest";
 import { createApp } from "../../src/http/app.ts";
 import type { ConnectionView } from "../../src/operations/billing/connections.ts";
 import type { MessageView } from "../../src/operations/billing/messages.ts";
+import { createMessageQueue } from "../../src/operations/state/message-queue.ts";
 import { createTestApi, type TestApi, type TestOrganization, type TestUser } from "../support/api.ts";
 import {
   connectProvider,
@@ -51,6 +52,22 @@ const show = async (userId = "ada") => {
 const path = (tail = "") => `/organizations/${api.callers.organizationId}/billing/stripe${tail}`;
 const asOwner = <T>(method: "GET" | "PUT" | "POST" | "DELETE", tail = "", body?: object) =>
   api.call<T>(method, path(tail), { key: api.callers.owner.key, ...(body === undefined ? {} : { body }) });
+
+test("a message that finds the queue full is refused with a moment to try again, and applied when it is repeated", async () => {
+  const { messages } = api.resources;
+  const queue = createMessageQueue({ concurrency: 1, maxWaiting: 0 });
+  api.resources.messages = queue;
+  let finish = () => {};
+  const other = queue.run("another connection", () => new Promise<void>((resolve) => (finish = resolve)));
+  const event = eventOf("customer.subscription.created", subscriptionOf(), START);
+  const refused = await stripe.send(event);
+  expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "5"]);
+  expect(await show()).toBeUndefined();
+  finish();
+  await other;
+  expect((await stripe.send(event)).body).toEqual({ outcome: "applied", reason: null });
+  api.resources.messages = messages;
+});
 
 test("a connection is created, shown, replaced and deleted; its secret is in no answer", async () => {
   await asOwner("DELETE");

@@ -27,7 +27,7 @@ const notFound = (connectionId: string) => new Failure("notFound", `Billing conn
 /**
  * Receives a provider's message: verifies it, moves the contract, and stores the outcome, all in one transaction. A repeated
  * message answers what it answered. Source: contract billing §3.
- * @throws Failure notFound for an unknown connection; invalid for a wrong signature.
+ * @throws Failure notFound for an unknown connection; invalid for a wrong signature; unavailable while too many messages wait.
  */
 export async function receiveMessage(
   ctx: Context,
@@ -55,7 +55,7 @@ export async function receiveMessage(
   // Without an id it cannot be stored; a provider that repeats it would not change it.
   if (typeof message === "string") return { outcome: "failed", reason: message };
   try {
-    return await retryCreation(() => store(ctx, connection, message));
+    return await ctx.resources.messages.run(connectionId, () => retryCreation(() => store(ctx, connection, message)));
   } catch (error) {
     if (TABLES.some((table) => violates(error, `billing_${table}_connection_fk`))) throw notFound(connectionId);
     throw error;
