@@ -300,7 +300,7 @@ export class BlockBook {
       all.filter(({ id }) => this.#added.has(id)).map(({ drawn: _drawn, ...row }) => row),
     );
     const rows = all.filter(({ id }) => this.#changed.has(id) && !this.#added.has(id));
-    await changeBlocks(this.#ctx.db, { rows, draws: this.#draws });
+    await changeBlocks(this.#ctx.db, this.#contract.contractId, { rows, draws: this.#draws });
     await touchContract(this.#ctx.db, this.#contract.contractId, now);
     return this.#events;
   }

@@ -43,6 +43,7 @@ export async function insertBlocks(tx: Database, rows: readonly BlockRow[]): Pro
 /** Writes what changed of blocks, and what was drawn from them. */
 export async function changeBlocks(
   tx: Database,
+  contractId: string,
   { rows, draws }: { rows: readonly BlockRow[]; draws: readonly BlockDraw[] },
 ): Promise<void> {
   if (rows.length > 0) {
@@ -53,7 +54,7 @@ export async function changeBlocks(
       from json_to_recordset(${JSON.stringify(rows)}::text::json) as given
         (id text, used numeric, "left" numeric, "expiresAt" timestamptz, "resetsLeft" integer, state text,
           "endedAt" timestamptz, "settledAt" timestamptz, "pendingDraw" numeric)
-      where b.id = given.id`);
+      where b.contract_id = ${contractId} and b.id = given.id`);
   }
   if (draws.length > 0) await tx.insert(blockDraws).values([...draws]);
 }
@@ -271,7 +272,7 @@ export async function closeBlocksOf(tx: Database, levels: SQL, now: Date): Promi
       update contract_blocks b set used = b.used + b.pending_draw, period_left = b.period_left - b.pending_draw,
         settled_at = case when b.state <> 'open' then ${now.toISOString()}::timestamptz end, pending_draw = 0
       from contract_blocks o
-      where o.id = b.id and b.settled_at is null and (b.contract_id, b.service_id, b.limit_name) in (
+      where o.contract_id = b.contract_id and o.id = b.id and b.settled_at is null and (b.contract_id, b.service_id, b.limit_name) in (
         select contract_id, service_id, limit_name from usage_levels where ${levels})
       returning b.id, b.contract_id, b.organization_id, o.pending_draw
     )
@@ -303,7 +304,7 @@ export async function endLeavingBlocks(
         state = case when b.state <> 'open' then b.state when b.amount = b.used + b.pending_draw then 'spent' else 'revoked' end,
         ended_at = coalesce(b.ended_at, ${now.toISOString()}::timestamptz)
       from contract_blocks o
-      where o.id = b.id and b.settled_at is null and ${isAnyOf(sql`b.contract_id`, contractIds)}
+      where o.contract_id = b.contract_id and o.id = b.id and b.settled_at is null and ${isAnyOf(sql`b.contract_id`, contractIds)}
         and b.id in (select id from contract_blocks where ${isAnyOf(sql`contract_id`, contractIds)} and ${leaving})
       returning b.*, o.state <> 'open' as has_ended, o.pending_draw as drawn
     ), drawn as (

@@ -157,9 +157,12 @@ export async function listBudgetRows(db: Database, contractId: string): Promise<
     .orderBy(asc(sql`${contractBudgets.name} collate "C"`));
 }
 
+const isBudget = ({ id, contractId }: BudgetRow) =>
+  and(eq(contractBudgets.contractId, contractId), eq(contractBudgets.id, id));
+
 /** Replaces a budget of a locked contract. Deletes the balances of the earlier one if it has another id. */
 export async function putBudget(tx: Database, row: BudgetRow, before: BudgetRow | undefined): Promise<void> {
-  if (before !== undefined) await tx.delete(contractBudgets).where(eq(contractBudgets.id, before.id));
+  if (before !== undefined) await tx.delete(contractBudgets).where(isBudget(before));
   if (before !== undefined && before.id !== row.id) await deleteBalances(tx, before);
   await tx.insert(contractBudgets).values(row);
   await noteBudgets(tx, row.contractId, row.updatedAt);
@@ -186,7 +189,7 @@ export async function noteDenials(
 
 /** Deletes a budget of a locked contract with its balances. */
 export async function deleteBudget(tx: Database, row: BudgetRow, now: Date): Promise<void> {
-  await tx.delete(contractBudgets).where(eq(contractBudgets.id, row.id));
+  await tx.delete(contractBudgets).where(isBudget(row));
   await deleteBalances(tx, row);
   await noteBudgets(tx, row.contractId, now);
 }

@@ -132,10 +132,10 @@ export async function changeMembers(
   await tx.execute(sql`
     with counted as (
       update usage_levels set consumed = ${count}::integer where contract_id = ${contractId} and counts_members
-      returning contract_id, organization_id, service_id, limit_name
+      returning organization_id, service_id, limit_name
     )
     insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
-    select contract_id, organization_id, service_id, limit_name, 'adjust', m.id, m.delta, ${moment}
+    select ${contractId}, organization_id, service_id, limit_name, 'adjust', m.id, m.delta, ${moment}
     from counted cross join json_to_recordset(${JSON.stringify(moves)}::json) as m (id text, delta integer)
   `);
 }

@@ -85,19 +85,23 @@ export async function endHolds(tx: Database, ends: readonly HoldEnd[]): Promise<
   await tx.execute(sql`select faregate_change_holds(${JSON.stringify(given)}::text::json, null, null)`);
 }
 
+/** Condition for one hold or lease, by its contract as well: a distributed Postgres finds rows by their contract. */
+export const isHold = ({ id, contractId }: Pick<HoldRow, "id" | "contractId">) =>
+  and(eq(holds.contractId, contractId), eq(holds.id, id));
+
 /** Writes what a report has changed of a hold, and the sums of its levels. */
 export async function reportHold(tx: Database, hold: HoldRow): Promise<void> {
   const { id, contractId, amounts, counted, countedUnits, kept, until, budgets, state, endedAt } = hold;
   await tx
     .update(holds)
     .set({ amounts, counted, countedUnits, kept, until, budgets, state, endedAt })
-    .where(eq(holds.id, id));
+    .where(isHold({ id, contractId }));
   await sumHolds(tx, [contractId]);
 }
 
 /** Extends an open hold. `hold_due` of its levels stays, as a moment before which no hold ends. */
-export async function extendHold(tx: Database, id: string, until: Date): Promise<void> {
-  await tx.update(holds).set({ until }).where(eq(holds.id, id));
+export async function extendHold(tx: Database, hold: Pick<HoldRow, "id" | "contractId">, until: Date): Promise<void> {
+  await tx.update(holds).set({ until }).where(isHold(hold));
 }
 
 /** Counts a contract's open holds, which is cheap because there are at most a thousand. */
@@ -251,7 +255,7 @@ export async function followLevels(
   // The sums are made anew below.
   await tx.execute(sql`
     update holds set state = 'released', ended_at = ${now.toISOString()}::timestamptz
-    where ${isAnyOf(sql`id`, [...ids])}
+    where ${isAnyOf(sql`contract_id`, concerned)} and ${isAnyOf(sql`id`, [...ids])}
   `);
   await sumHolds(tx, concerned);
   if (open.some(({ budgets }) => budgets !== null)) await sumBudgetHolds(tx, concerned);
@@ -299,7 +303,8 @@ export async function renameInHolds(
     .from(holds)
     .where(and(isAnyOf(holds.contractId, contractIds), eq(holds.state, "open")));
   const renamed = (text: string) => `${input.to}${text.slice(input.from.length)}`;
-  for (const { id, featureId, amounts, counted } of rows) {
+  for (const row of rows) {
+    const { featureId, amounts, counted } = row;
     if (!amounts.some(({ serviceId }) => serviceId === input.serviceId)) continue;
     const after = amounts.map((held): HeldAmount =>
       held.serviceId === input.serviceId ? { ...held, id: `${input.to}-${held.limitName}` } : held,
@@ -314,7 +319,7 @@ export async function renameInHolds(
         amounts: after,
         counted: countedAfter,
       })
-      .where(eq(holds.id, id));
+      .where(isHold(row));
   }
 }
 

@@ -3,7 +3,7 @@ import type { LeaseFacts } from "../../core/leases.ts";
 import type { Database } from "../postgres/connect.ts";
 import { contracts, holds } from "../schema.ts";
 import type { Level } from "./contract-snapshots.ts";
-import { type HoldRow, sumHolds } from "./holds.ts";
+import { type HoldRow, isHold, sumHolds } from "./holds.ts";
 import { moveLevels, type Movement, recentMovements, sameLevel } from "./usage.ts";
 
 /*
@@ -52,11 +52,11 @@ export async function insertLease(tx: Database, lease: NewLease): Promise<void> 
 /** Changes what is left of a lease and what was reported of it, when it ends, or its state. */
 export async function changeLease(
   tx: Database,
-  { id, contractId }: Pick<LeaseRow, "id" | "contractId">,
+  lease: Pick<LeaseRow, "id" | "contractId">,
   change: Partial<Pick<LeaseRow, "amounts" | "budgets" | "lease" | "until" | "state" | "endedAt">>,
 ): Promise<void> {
-  await tx.update(holds).set(change).where(eq(holds.id, id));
-  await sumHolds(tx, [contractId]);
+  await tx.update(holds).set(change).where(isHold(lease));
+  await sumHolds(tx, [lease.contractId]);
 }
 
 /**

@@ -379,7 +379,7 @@ export async function revertFeature(
       select l.* from usage_levels u cross join ${recentMovements(input.since)}
       where u.contract_id = ${input.contractId} and not u.counts_members
     ), revertible as (
-      select l.id, l.contract_id, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta, l.budgets
+      select l.id, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta, l.budgets
       from recent l
       where l.kind = 'consume' and l.reverted_at is null and coalesce(l.renamed_feature_id, l.feature_id) = ${input.featureId}
         and not l.is_settled
@@ -392,7 +392,7 @@ export async function revertFeature(
     ), marked as (
       update usage_ledger l set reverted_at = ${now}
       from revertible r left join returned using (service_id, limit_name, operation_id)
-      where l.contract_id = r.contract_id and l.service_id = r.service_id and l.limit_name = r.limit_name and l.id = r.id
+      where l.contract_id = ${input.contractId} and l.service_id = r.service_id and l.limit_name = r.limit_name and l.id = r.id
         and l.created_at > ${input.since.toISOString()}::timestamptz
         and (not ${input.latest}::boolean
           or r.operation_id = (select operation_id from revertible order by id desc limit 1))

@@ -101,7 +101,7 @@ export async function extendOpenHold(
   return withOpenHold(ctx, id, async (ctx, { hold, userId, at }) => {
     const wanted = Math.min(at.getTime() + durationMs, hold.createdAt.getTime() + MAX_HOLD_MS);
     const until = new Date(Math.max(hold.until.getTime(), wanted));
-    await extendHold(ctx.db, id, until);
+    await extendHold(ctx.db, hold, until);
     return viewHold({ ...hold, until }, userId, at);
   });
 }
