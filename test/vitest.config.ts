@@ -63,6 +63,7 @@ export default defineConfig({
             "test/**/*.fault.test.ts",
             "test/**/*.slow.test.ts",
             "test/**/*.package.test.ts",
+            "test/**/*.shape.test.ts",
           ],
           testTimeout: 30_000,
           maxWorkers: 2,
@@ -97,7 +98,17 @@ export default defineConfig({
           ...POSTGRES,
           name: "postgres",
           sequence: { groupOrder: 1 },
+          setupFiles: ["test/support/statement-recorder.ts"],
           include: ["test/**/*.pg.test.ts"],
+        },
+      },
+      // Reads the statements that `postgres` has recorded.
+      {
+        test: {
+          name: "shape",
+          sequence: { groupOrder: 12 },
+          include: ["test/**/*.shape.test.ts"],
+          globalSetup: ["test/support/postgres-setup.ts"],
         },
       },
       // The oldest Postgres that we support is Debian's; `postgres` runs everything on the embedded one, directly. One group, so that

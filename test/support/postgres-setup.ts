@@ -8,6 +8,7 @@ import { migrate } from "../../src/db/migrate.ts";
 import { createDebianCluster, startDebianPostgres } from "./debian-postgres.ts";
 import { putInFront } from "./event-server.ts";
 import { startPgBouncer } from "./pgbouncer.ts";
+import { forgetStatements } from "./recorded-statements.ts";
 import { MIGRATIONS, onServer, withDatabase } from "./postgres-server.ts";
 
 declare module "vitest" {
@@ -39,6 +40,7 @@ const NEEDS_DURABILITY = new Set(["faults", "runtimes", "e2e"]);
  * one, and TEST_POSTGRES=debian starts Debian's Postgres instead of the embedded one. The projects of VERSIONS start their own.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  if (project.name === "postgres") forgetStatements();
   const version = VERSIONS[project.name];
   const server = await (version === undefined ? givenServer() : openServers(version));
   const template = `faregate_template_${crypto.randomUUID().slice(0, 8)}_test`;

@@ -1,0 +1,169 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { getTableConfig, PgTable } from "drizzle-orm/pg-core";
+import { loadModule } from "libpg-query";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { DISTRIBUTED_TABLES } from "../../src/db/distribution.ts";
+import * as schema from "../../src/db/schema.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { functionProblems } from "../support/function-shapes.ts";
+import { readStatements, ROOT } from "../support/recorded-statements.ts";
+import { shapeProblems } from "../support/statement-shapes.ts";
+import { hasPlace, placeOf } from "../support/statement-places.ts";
+import { EXCEPTIONS } from "./shape-exceptions.ts";
+
+/*
+ * Every statement could run on a Postgres that is distributed by contract, but for the exceptions, which may only shrink. Reads
+ * what the last run of the Postgres circle recorded: run both, as `npm test` does.
+ */
+
+const columns = new Map<string, ReadonlySet<string>>();
+for (const table of Object.values(schema)) {
+  if (!(table instanceof PgTable)) continue;
+  const config = getTableConfig(table);
+  columns.set(config.name, new Set(config.columns.map(({ name }) => name)));
+}
+
+await loadModule();
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(() => database.drop());
+
+const problemsOf = (text: string, several: readonly number[] | undefined = []) =>
+  shapeProblems(text, { columns, variables: new Set(), several });
+
+const BUILT = "query builder";
+
+/** Recorded statements by place, with their problems. Statements of the tests themselves are left out. */
+function recordedProblems(): { files: ReadonlySet<string>; problems: ReadonlyMap<string, ReadonlySet<string>> } {
+  const { statements, files } = readStatements();
+  const problems = new Map<string, Set<string>>();
+  for (const { text, several } of statements) {
+    // Texts that tests write for Postgres to refuse, and their own that name the schema.
+    if (!isParsed(text) || /\b(?:from|into) public\./.test(text)) continue;
+    const place = placeOf(text) ?? `${BUILT}, by ${namedIn(text)}`;
+    if (place.startsWith("test/")) continue;
+    const found = problems.get(place) ?? new Set();
+    for (const problem of problemsOf(text, several)) found.add(`${place}: ${problem}`);
+    problems.set(place, found);
+  }
+  return { files, problems };
+}
+
+function isParsed(text: string): boolean {
+  try {
+    problemsOf(text);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && error.message.includes("syntax error")) return false;
+    throw error;
+  }
+}
+
+/** Columns that the conditions of a built statement name. */
+const namedIn = (text: string) => {
+  const names = [...text.slice(text.indexOf(" where ")).matchAll(/"\w+"\."(\w+)"/g)].map(([, name]) => name);
+  return [...new Set(names)].sort().join(", ") || "nothing";
+};
+
+describe("statements that the Postgres circle recorded", () => {
+  const { files, problems } = recordedProblems();
+  const all = new Set([...problems.values()].flatMap((found) => [...found]));
+
+  it("have the shape that a distributed Postgres needs, but for the exceptions", () => {
+    expect([...all].filter((problem) => !EXCEPTIONS.statements.includes(problem))).toEqual([]);
+  });
+
+  it("need every exception, if all files of the circle have run", () => {
+    const names = readdirSync(join(ROOT, "test"), { recursive: true, encoding: "utf8" });
+    const circle = names.filter((name) => name.endsWith(".pg.test.ts"));
+    if (circle.some((name) => !files.has(join("test", name)))) return;
+    const isUnneeded = (exception: string) => {
+      const [place = ""] = exception.split(": ");
+      // Some statements are sent only when processes race. A function that is gone sends none.
+      const isJudged = problems.has(place) || place.startsWith(BUILT) || !hasPlace(place);
+      return isJudged && !all.has(exception);
+    };
+    expect(EXCEPTIONS.statements.filter(isUnneeded)).toEqual([]);
+  });
+});
+
+it("functions of the database have the shape, and need every exception", async () => {
+  expect(await functionProblems(database.connection.client, columns)).toEqual(EXCEPTIONS.functions);
+});
+
+it("each distributed table is one of the schema", () => {
+  expect(Object.keys(DISTRIBUTED_TABLES).filter((name) => name !== "usage_ledger_next" && !columns.has(name))).toEqual(
+    [],
+  );
+});
+
+it.each([
+  ["a lock of one contract", "select id from contracts where id = $1 for update", []],
+  [
+    "a lock of contracts by their user",
+    "select id from contracts where organization_id = $1 and user_id = $2 for update",
+    ["locks contracts without one contract"],
+  ],
+  ["a write by contract", `update "holds" set state = $1 where "holds"."contract_id" = $2 and "holds"."id" = $3`, []],
+  ["a write by id", "update holds set state = $1 where id = $2", ["updates holds without one contract"]],
+  [
+    "a write of several",
+    "delete from holds where contract_id = any($3::text[])",
+    ["deletes from holds without one contract"],
+  ],
+  ["a write of a list of one", "delete from holds where contract_id = any($1::text[])", []],
+  [
+    "a contract that only one branch names",
+    "delete from holds where contract_id = $1 or id = $2",
+    ["deletes from holds without one contract"],
+  ],
+  ["a join by contract", "select 1 from contracts c join holds h on h.contract_id = c.id", []],
+  [
+    "a join by something else",
+    "select 1 from contract_services s join holds h on h.feature_id = s.service_id",
+    ["joins contract_services, holds by other than the contract"],
+  ],
+  [
+    "a contract that a join hands on",
+    "update usage_levels u set consumed = 0 from contracts c where c.id = u.contract_id and c.id = $1",
+    [],
+  ],
+  [
+    "another contract in a subquery",
+    "delete from holds where contract_id = $1 and exists (select 1 from contract_members m where m.member_id = $2)",
+    ["deletes from holds without one contract"],
+  ],
+  [
+    "a subquery by contract",
+    "select 1 from contracts c where exists (select 1 from holds where contract_id = c.id)",
+    [],
+  ],
+  ["a row of one contract", "insert into holds (id, contract_id) values ($1, $2)", []],
+  [
+    "rows of two contracts",
+    "insert into holds (id, contract_id) values ($1, $2), ($3, $4)",
+    ["inserts into holds without one contract"],
+  ],
+  [
+    "rows of a contract that is read",
+    "insert into holds (id, contract_id) select $1, c.id from contracts c where c.id = $2",
+    [],
+  ],
+  [
+    "rows of JSON",
+    "insert into holds (id, contract_id) select id, c from json_to_recordset($1) as given (id text, c text)",
+    ["inserts into holds without one contract"],
+  ],
+  [
+    "a table of the coordinator",
+    "select (select at from usage_ledger_start) from contracts where id = $1",
+    ["needs contracts beside usage_ledger_start of the coordinator"],
+  ],
+  ["a copied table", "select 1 from contract_services cs join services s on s.id = cs.service_id", []],
+])("%s", (_, text, expected) => {
+  expect(problemsOf(text, [3])).toEqual(expected);
+});
