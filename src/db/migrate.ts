@@ -1,6 +1,7 @@
 import { commandLine } from "../core/command-line.ts";
 import { sql } from "drizzle-orm";
 import { readMigrationFiles } from "drizzle-orm/migrator";
+import { requireOneNode } from "./distribution.ts";
 import { prepareLedger, releaseLedger } from "./ledger-migration.ts";
 import { parseDatabaseUrl } from "./postgres/address.ts";
 import { connect, type Connection, databaseError, StartupProblem } from "./postgres/connect.ts";
@@ -22,7 +23,7 @@ const OLDEST_VERSION = 15;
 /**
  * Applies pending migrations. Processes that call it concurrently serialize on an advisory lock, so one migrates.
  * Needs an endpoint that keeps sessions: the lock belongs to the session.
- * @throws StartupProblem when the database is unreachable, denies access or is too old.
+ * @throws StartupProblem when the database is unreachable, denies access, is too old, or distributes tables.
  */
 export async function migrate(database: string | Endpoint, migrationsFolder: string): Promise<void> {
   const deadline = Date.now() + STARTING_UP_MS;
@@ -36,6 +37,7 @@ export async function migrate(database: string | Endpoint, migrationsFolder: str
           `The database is PostgreSQL ${server.name}, and Faregate needs ${OLDEST_VERSION} or later.`,
         );
       }
+      await requireOneNode(connection.client);
       // Polled: a statement that waits for the lock would keep an index from being built concurrently.
       while (!(await tryLock(connection))) await new Promise((resolve) => setTimeout(resolve, 100));
       return await runPrepared(connection, migrationsFolder);
@@ -95,14 +97,16 @@ async function applyPending({ client, db }: Connection, migrationsFolder: string
 /**
  * Rejects a schema that lacks a migration of this release. Accepts a newer schema, because migrations only add. Accepts an
  * unreachable database too, which has not been examined: it may recover before the first request.
- * @throws StartupProblem when a migration is missing.
+ * @throws StartupProblem when a migration is missing, or tables are distributed.
  */
 export async function requireMigrated(database: string | Endpoint, migrationsFolder: string): Promise<void> {
   if (typeof database !== "string" && database.pooler instanceof Promise) return;
   const connection = connect(database, { maxConnections: 1, applicationName: "faregate-migrate" });
   try {
+    await requireOneNode(connection.client);
     if ((await schemaVersion(connection.client)) >= newestMigration(migrationsFolder)) return;
-  } catch {
+  } catch (error) {
+    if (error instanceof StartupProblem) throw error;
     return;
   } finally {
     await connection.close();

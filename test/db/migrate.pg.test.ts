@@ -42,6 +42,31 @@ it("a server is refused a schema that lacks its newest migration, and takes one 
   await requireMigrated("postgres://ada:sesame@127.0.0.1:1/rates", MIGRATIONS);
 });
 
+it("a database whose tables Citus distributes is refused by name, and one with Citus alone is taken", async () => {
+  const own = `${name}_citus`;
+  await onServer(server(), `create database ${own}`);
+  const url = withDatabase(server(), own);
+  await migrate(url, MIGRATIONS);
+  const { client, close } = connect(url, { maxConnections: 1 });
+  try {
+    // Stands in for the catalog of Citus, which has these columns.
+    await client`create table pg_dist_partition (logicalrelid regclass, partmethod "char", repmodel "char", colocationid int)`;
+    await client`insert into pg_dist_partition values ('mails', 'n', 's', 0)`;
+    await requireMigrated(url, MIGRATIONS);
+    await migrate(url, MIGRATIONS);
+    await client`insert into pg_dist_partition values
+      ('holds', 'h', 's', 1), ('contracts', 'h', 's', 1), ('users', 'n', 't', 2), ('usage_levels', 'h', 's', 1)`;
+    const refused =
+      /^Citus distributes contracts, holds, usage_levels and 1 more, and Faregate needs all tables on one /;
+    await expect(requireMigrated(url, MIGRATIONS)).rejects.toThrow(refused);
+    await expect(migrate(url, MIGRATIONS)).rejects.toThrow(refused);
+    await expect(migrate(url, MIGRATIONS)).rejects.toThrow(StartupProblem);
+  } finally {
+    await close();
+    await onServer(server(), `drop database ${own} with (force)`);
+  }
+});
+
 it("a migration that fails leaves the ones before it applied, and the next start goes on with it", async () => {
   const folder = mkdtempSync(join(tmpdir(), "faregate-migrations-"));
   const own = `${name}_each`;

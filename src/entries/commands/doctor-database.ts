@@ -2,6 +2,7 @@ import { commandLine } from "../../core/command-line.ts";
 import { MIGRATIONS } from "../platform/migrations.ts";
 import { connect, type Connection } from "../../db/postgres/connect.ts";
 import type { Endpoint } from "../../db/postgres/pooler.ts";
+import { distributionProblem, findDistributedTables } from "../../db/distribution.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";
 import { createKeyring, readApiKey } from "../../operations/credentials.ts";
 import { type Config, workerCount } from "../process/config.ts";
@@ -36,6 +37,7 @@ export async function examineDatabase(
     ["clock", () => clock(client)],
     ["settings", () => settings(client, config, isPooled)],
     ["schema", () => schema(client)],
+    ["tables", () => placement(client)],
     ["keys", () => keys(client, secrets)],
     ["mail", () => examineMail(client, config)],
     ["role", () => role(client, isEmbedded)],
@@ -118,6 +120,14 @@ async function schema(client: Sql): Promise<Judged> {
   return ok(
     has > known ? "The schema is newer than this release, which is fine." : "The schema is that of this release.",
   );
+}
+
+/** Checks that no table is distributed. Silent without Citus. */
+async function placement(client: Sql): Promise<Judged | Judged[]> {
+  const tables = await findDistributedTables(client);
+  if (tables === undefined) return [];
+  const problem = distributionProblem(tables);
+  return problem === undefined ? ok("Citus is installed and distributes no table.") : fail(problem);
 }
 
 /** Checks that API_KEYS_SECRET decrypts the newest stored keys. After a restore with another one, every key is refused. */
