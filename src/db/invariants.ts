@@ -70,7 +70,7 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
     violations: `
       select l.contract_id, l.service_id, l.limit_name, 0 as consumed, sum(l.delta) as moved
       from usage_ledger l
-      where not exists (select from contracts c where c.id = l.contract_id)
+      where not exists (select 1 from contracts c where c.id = l.contract_id)
       group by l.contract_id, l.service_id, l.limit_name`,
   },
   {
@@ -196,7 +196,7 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
       where r.organization_id is distinct from c.organization_id
       union all
       select c.id, '', '', c.has_budgets::text, 'has_budgets' from contracts c
-      where c.has_budgets <> exists (select from contract_budgets b where b.contract_id = c.id)`,
+      where c.has_budgets <> exists (select 1 from contract_budgets b where b.contract_id = c.id)`,
   },
 ];
 

@@ -93,7 +93,7 @@ const isDueAt = (now: Date) => sql`${contracts.changeAt} <= ${now.toISOString()}
 
 async function findKindsDue(ctx: Context, where: SQL | undefined): Promise<{ changes: boolean; holds: boolean }> {
   const now = ctx.resources.now();
-  const isAny = (condition: SQL) => sql`exists (select from ${contracts} where ${and(condition, where)})`;
+  const isAny = (condition: SQL) => sql`exists (select 1 from ${contracts} where ${and(condition, where)})`;
   const [row] = await ctx.db.execute<{ changes: boolean; holds: boolean }>(
     sql`select ${isAny(isDueAt(now))} as changes, ${isAny(hasDueEnd(now))} as holds`,
   );

@@ -28,6 +28,15 @@ const sources = [
 /** Words of a statement that must be found together: fewer are in many files. */
 const MIN_WORDS = 4;
 
+/** Sources by text that they have, for texts that many statements begin with. */
+const known = new Map<string, readonly Source[]>();
+
+function sourcesOf(text: string): readonly Source[] {
+  const found = known.get(text) ?? sources.filter((source) => source.text.includes(text));
+  known.set(text, found);
+  return found;
+}
+
 /**
  * Returns the file and declaration that have the beginning of a statement's text. Undefined for statements that are built of
  * tables and columns, which no file has as text.
@@ -38,7 +47,8 @@ export function placeOf(statement: string): string | undefined {
   let found: readonly Source[] = [];
   let count = MIN_WORDS;
   for (; count <= words.length; count += 1) {
-    const longer = (count === MIN_WORDS ? sources : found).filter(({ text }) => text.includes(beginning(count)));
+    const start = beginning(count);
+    const longer = count === MIN_WORDS ? sourcesOf(start) : found.filter(({ text }) => text.includes(start));
     if (longer.length === 0) break;
     found = longer;
   }

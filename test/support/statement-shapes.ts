@@ -5,7 +5,8 @@ import { DISTRIBUTED_TABLES, placementOf } from "../../src/db/distribution.ts";
  * The shape that a statement needs on a Postgres that is distributed by contract:
  * - one that locks or writes a distributed table names one contract for each distributed table in it;
  * - distributed tables are joined by their contract;
- * - no table of the coordinator is in a statement with a distributed one.
+ * - no table of the coordinator is in a statement with a distributed one;
+ * - a subquery of a distributed table selects a column: Citus cannot hand on rows without any.
  */
 
 /** A node of the parser: an object with one key, its kind. */
@@ -75,6 +76,7 @@ class Statement {
   /** Representatives of tables and values whose contract is the same. */
   private readonly same = new Map<unknown, unknown>();
   private readonly joins: Source[][] = [];
+  private readonly withoutColumns = new Set<string>();
 
   constructor(known: Known) {
     this.known = known;
@@ -96,6 +98,7 @@ class Statement {
     if (this.local.size > 0 && names.length > 0) {
       problems.push(`needs ${names.join(", ")} beside ${[...this.local].sort().join(", ")} of the coordinator`);
     }
+    for (const table of this.withoutColumns) problems.push(`selects no column of ${table}`);
     return [...new Set(problems)];
   }
 
@@ -144,6 +147,9 @@ class Statement {
     this.where(body["whereClause"], scope);
     this.expressions([body["targetList"], body["havingClause"], body["sortClause"], body["valuesLists"]], scope);
     this.join(scope);
+    if (body["targetList"] === undefined && body["valuesLists"] === undefined && body["op"] === "SETOP_NONE") {
+      for (const { table } of scope.sources.filter(isDistributed)) this.withoutColumns.add(table ?? "");
+    }
     for (const clause of list(body["lockingClause"])) this.lock(child(clause, "LockingClause") ?? {}, scope);
     return list(body["targetList"]).flatMap((item) => {
       const { name, val } = child(item, "ResTarget") ?? {};

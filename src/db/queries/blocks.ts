@@ -200,7 +200,7 @@ export async function listBlockRows(
         filter.states === undefined ? undefined : isAnyOf(contractBlocks.state, filter.states),
         filter.maybeSpent === true
           ? sql`(${contractBlocks.state} = 'spent' or exists (
-              select from usage_levels u
+              select 1 from usage_levels u
               where u.contract_id = ${contractBlocks.contractId} and u.service_id = ${contractBlocks.serviceId}
                 and u.limit_name = ${contractBlocks.limitName} and u.consumed >= ${contractBlocks.left}))`
           : undefined,

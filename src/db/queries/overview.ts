@@ -121,7 +121,7 @@ export interface NumericLimits {
 export async function hasUnfilledLimits(db: Database, organizationId: string): Promise<boolean> {
   const [row] = await db.execute<{ unfilled: boolean }>(sql`
     select exists (
-      select from services s join usage_levels u on u.service_id = s.id and u.limit_value is null
+      select 1 from services s join usage_levels u on u.service_id = s.id and u.limit_value is null
       where s.organization_id = ${organizationId}
     ) as unfilled`);
   return row?.unfilled ?? false;

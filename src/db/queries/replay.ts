@@ -159,7 +159,7 @@ export async function readReplayRecords(
  */
 const balancesBefore = (
   at: Date,
-): SQL => sql`case when exists (select from budget_balances b where b.contract_id = c.id) then (
+): SQL => sql`case when exists (select 1 from budget_balances b where b.contract_id = c.id) then (
         with moved as (
           select p.value ->> 0 as budget, p.value ->> 1 as spender, (p.value ->> 3)::numeric as since, l.service_id, l.limit_name,
             sum((p.value ->> 2)::numeric) filter (where l.created_at <= ${moment(at)}) as earlier,
@@ -177,7 +177,7 @@ const balancesBefore = (
           where b.budget is not null or m.earlier is not null
         )
         select json_agg(json_build_array(u.budget, u.spender, u.used::float8, u.since::float8, exists (
-            select from usage_ledger z where z.contract_id = c.id and z.service_id = u.service_id and z.limit_name = u.limit_name
+            select 1 from usage_ledger z where z.contract_id = c.id and z.service_id = u.service_id and z.limit_name = u.limit_name
               and z.kind in ('reset', 'renew', 'remove') and z.id > u.last_id and z.created_at <= ${moment(at)})))
         from (select distinct on (budget, spender) * from used order by budget, spender, since desc) u
       ) end`;

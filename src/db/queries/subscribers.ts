@@ -100,7 +100,7 @@ export async function* readSubscribers(
 ): AsyncGenerator<Subscriber[]> {
   const moment = sql`${now.toISOString()}::timestamptz`;
   const [any] = await tx.execute<{ found: boolean }>(sql`
-    select exists (select from contract_blocks
+    select exists (select 1 from contract_blocks
       where ${isAnyOf(sql`service_id`, filter.serviceIds)} and settled_at is null) as found`);
   // Few services have contracts with blocks. The others take no look-up per balance.
   const hasBlocks = any?.found === true;

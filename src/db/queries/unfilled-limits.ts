@@ -35,7 +35,7 @@ export async function takeUnfilled(tx: Database): Promise<UnfilledService[]> {
       cs.plan, cs.add_ons as "addOns"
     from contract_services cs join pricings p on p.id = cs.pricing_id
     where cs.contract_id = any(${textArray(ids)}) and exists (
-      select from usage_levels u
+      select 1 from usage_levels u
       where u.contract_id = cs.contract_id and u.service_id = cs.service_id and u.limit_value is null)
   `);
   return [...services];
