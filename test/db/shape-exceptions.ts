@@ -32,6 +32,7 @@ export const EXCEPTIONS: Readonly<Record<"statements" | "functions", readonly st
     "src/db/queries/usage-rollup.ts pruneRollUp: needs usage_hours beside usage_ledger_start of the coordinator",
     "src/db/queries/usage.ts fillRunningSince: updates usage_levels without one contract",
     "src/operations/contracts/expiry.ts renewContracts: updates contracts without one contract",
+    "src/db/queries/budgets.ts noteDenials: locks contract_budgets without one contract",
     // Scheduled changes: their subscriptions have no column for the contract, and changes of availability have no contract.
     "query builder, by at, availability, id, kind, name, organization_id, pricing_id, service_id, state: updates scheduled_changes without one contract",
     "query builder, by at, availability, id, kind, name, organization_id, service_id, state: updates scheduled_changes without one contract",
@@ -56,6 +57,7 @@ export const EXCEPTIONS: Readonly<Record<"statements" | "functions", readonly st
     "src/db/invariants.ts LEDGER_INVARIANTS: needs budget_balances, usage_ledger beside usage_ledger_start of the coordinator",
     "src/db/invariants.ts rollUpInvariant: needs usage_days, usage_ledger beside usage_ledger_start, usage_rollup of the coordinator",
     "src/db/invariants.ts rollUpInvariant: needs usage_hours, usage_ledger beside usage_ledger_start, usage_rollup of the coordinator",
+    "src/db/queries/billing.ts findServicesToLock: needs contract_services, contracts beside billing_subscriptions of the coordinator",
     "src/db/queries/contract-states.ts readRecord: needs contract_budgets, contract_overrides, contract_services, contract_states, contracts beside usage_ledger_start of the coordinator",
     "src/db/queries/overview.ts countPerDay: needs contracts beside denials of the coordinator",
     "src/db/queries/usage-batches.ts writeUsage: needs usage_ledger, usage_levels beside usage_keys of the coordinator",
