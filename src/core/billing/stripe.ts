@@ -45,8 +45,8 @@ const UNITS: ReadonlyMap<unknown, Period> = new Map([
   ["year", { value: 1, unit: "YEAR" }],
 ]);
 
-/** Most days of a period: Stripe bills at least every three years. */
-const MAX_PERIOD = 1096;
+/** Longest period by unit: Stripe bills at least every three years. */
+const MAX_PERIOD: Readonly<Partial<Record<Period["unit"], number>>> = { DAY: 1096, MONTH: 36, YEAR: 3 };
 
 /** Reads the period of a recurring price. Null for one that Stripe does not have. */
 function periodIn(recurring: Fields | undefined): Period | null {
@@ -54,7 +54,7 @@ function periodIn(recurring: Fields | undefined): Period | null {
   const unit = UNITS.get(interval);
   if (unit === undefined || typeof count !== "number" || !Number.isInteger(count) || count < 1) return null;
   const value = unit.value * count;
-  return value <= MAX_PERIOD ? { ...unit, value } : null;
+  return value <= (MAX_PERIOD[unit.unit] ?? 0) ? { ...unit, value } : null;
 }
 
 const ignored = (reason: string): Content => ({ kind: "ignored", reason });

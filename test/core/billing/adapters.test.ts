@@ -89,6 +89,12 @@ describe("stripe", () => {
     ["month", 1.5, null],
     ["month", "1", null],
     ["day", 1e9, null],
+    ["day", 1096, { value: 1096, unit: "DAY" }],
+    ["week", 157, null],
+    ["month", 36, { value: 36, unit: "MONTH" }],
+    ["month", 37, null],
+    ["year", 3, { value: 3, unit: "YEAR" }],
+    ["year", 4, null],
   ])("reads the period of %j × %j as %j", (interval, interval_count, renewalPeriod) => {
     const read = withField((_, price) => (price["recurring"] = { interval, interval_count }));
     expect(read).toMatchObject({ content: { renewalPeriod } });
