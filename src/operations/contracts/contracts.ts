@@ -53,16 +53,21 @@ export async function createContract(
     new Failure("conflict", `CONFLICT: Contract for user ${userContact.userId} already exists`, { cause });
   try {
     return await transaction(ctx, async (ctx) => {
-      // Lock the organization before its services, in the same order as its deletion.
-      const [organization] = await ctx.db
-        .select({
-          hasContract: sql<boolean>`exists (
-            select 1 from contracts c
-            where c.organization_id = ${organizationId} and c.user_id = ${userContact.userId})`,
-        })
-        .from(organizations)
-        .where(eq(organizations.id, organizationId))
-        .for("key share");
+      const lockOrganization = async () =>
+        ctx.db
+          .select({
+            hasContract: sql<boolean>`exists (
+              select 1 from contracts c
+              where c.organization_id = ${organizationId} and c.user_id = ${userContact.userId})`,
+          })
+          .from(organizations)
+          .where(eq(organizations.id, organizationId))
+          .for("key share");
+      // Lock the organization before its services, in the same order as its deletion. Both statements are sent together.
+      const [[organization], lockedServices] = await Promise.all([
+        lockOrganization(),
+        lockServices(ctx, [organizationId], contract),
+      ]);
       if (organization === undefined) {
         throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
       }
@@ -71,8 +76,7 @@ export async function createContract(
       if (Object.keys(contract.contractedServices).length === 0) {
         throw new Failure("invalid", "Invalid request: serviceNames must be a non-empty array");
       }
-      const locked =
-        (await lockServices(ctx, [organizationId], contract)).get(organizationId) ?? new Map<string, string>();
+      const locked = lockedServices.get(organizationId) ?? new Map<string, string>();
       const next = await resolveSubscription(ctx, locked, contract, "creation");
       const { renewalDays = USUAL_RENEWAL_DAYS, renewalPeriod } = contract.billingPeriod ?? {};
       const now = ctx.resources.now();
@@ -81,37 +85,42 @@ export async function createContract(
       const given = { organizationId, userId, locked, next, now };
       const checked = trial === undefined ? undefined : await checkTrial(ctx, { ...given, trial, contract });
       const id = newId(now);
-      await ctx.db.insert(contracts).values({
-        id,
-        organizationId,
-        userId: userContact.userId,
-        username: userContact.username,
-        firstName: userContact.firstName ?? null,
-        lastName: userContact.lastName ?? null,
-        email: userContact.email ?? null,
-        phone: userContact.phone ?? null,
-        groupId: contract.groupId ?? null,
-        startDate: now,
-        endDate: checked?.until ?? addPeriod(now, renewalPeriod ?? { value: renewalDays, unit: "DAY" }),
-        autoRenew: contract.billingPeriod?.autoRenew ?? false,
-        renewalDays,
-        renewalValue: renewalPeriod?.value ?? null,
-        renewalUnit: renewalPeriod?.unit ?? null,
-        changeAt: checked?.until ?? null,
-      });
-      await addSubscriptions(ctx.db, { contractIds: [id], next, now });
-      if (checked !== undefined) await beginTrial(ctx, { ...given, contractId: id, checked });
-      await recordStates(ctx.db, { contractIds: [id], cause: "creation", now });
-      const view = await viewOne(ctx, id);
-      await auditContracts(ctx, "contract.create", [
-        {
+      const insert = async () =>
+        ctx.db.insert(contracts).values({
+          id,
           organizationId,
           userId: userContact.userId,
-          after: { ...factsOf(view), ...(view.trial === undefined ? {} : { trial: view.trial }) },
-        },
+          username: userContact.username,
+          firstName: userContact.firstName ?? null,
+          lastName: userContact.lastName ?? null,
+          email: userContact.email ?? null,
+          phone: userContact.phone ?? null,
+          groupId: contract.groupId ?? null,
+          startDate: now,
+          endDate: checked?.until ?? addPeriod(now, renewalPeriod ?? { value: renewalDays, unit: "DAY" }),
+          autoRenew: contract.billingPeriod?.autoRenew ?? false,
+          renewalDays,
+          renewalValue: renewalPeriod?.value ?? null,
+          renewalUnit: renewalPeriod?.unit ?? null,
+          changeAt: checked?.until ?? null,
+        });
+      const inserted = Promise.all([insert(), addSubscriptions(ctx.db, { contractIds: [id], next, now })]);
+      if (checked !== undefined) {
+        await inserted;
+        await beginTrial(ctx, { ...given, contractId: id, checked });
+      }
+      // Executed in this order, after the insertions.
+      const [, , view, facts] = await Promise.all([
+        inserted,
+        recordStates(ctx.db, { contractIds: [id], cause: "creation", now }),
+        viewOne(ctx, id),
+        readFacts(ctx.db, [id]),
       ]);
-      const facts = await readFacts(ctx.db, [id]);
-      await recordEvents(ctx.db, namedEvents([{ code: "CONTRACT_CREATED", contractId: id }], new Map(), facts));
+      const after = { ...factsOf(view), ...(view.trial === undefined ? {} : { trial: view.trial }) };
+      await Promise.all([
+        auditContracts(ctx, "contract.create", [{ organizationId, userId, after }]),
+        recordEvents(ctx.db, namedEvents([{ code: "CONTRACT_CREATED", contractId: id }], new Map(), facts)),
+      ]);
       return view;
     });
   } catch (error) {
