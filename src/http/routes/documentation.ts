@@ -56,7 +56,7 @@ function versionOf(c: AppContext): OpenApiVersion {
 export function documentationRoutes(basePath: string, readAsset: ReadAsset | undefined): Hono<AppEnv> {
   const documents = new Map<OpenApiVersion, object>();
   const documentOf = (version: OpenApiVersion): object => {
-    const known = documents.get(version) ?? openApiDocument(basePath, version);
+    const known = documents.get(version) ?? Object.freeze(openApiDocument(basePath, version));
     documents.set(version, known);
     return known;
   };
