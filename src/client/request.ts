@@ -96,10 +96,11 @@ export interface IssuedToken {
 export async function requestPricingToken(
   { httpUrl, apiKey, options }: TokenRoute,
   userId: string,
-  signal: AbortSignal,
+  { signal, spender }: { signal: AbortSignal; spender?: string | undefined },
 ): Promise<IssuedToken> {
+  const query = spender === undefined ? "" : `?spender=${encodeURIComponent(spender)}`;
   const answer = await exchange({
-    url: `${httpUrl}/features/${encodeURIComponent(userId)}/pricing-token`,
+    url: `${httpUrl}/features/${encodeURIComponent(userId)}/pricing-token${query}`,
     method: "POST",
     headers: { "x-api-key": apiKey, accept: "application/json" },
     fetch: options.fetch,

@@ -20,7 +20,7 @@ import { changedFlags, tokenDetails } from "./token-details.ts";
 export interface FaregateWebProviderOptions {
   /** Absolute http(s) URL of the deployment, with the sub-path if any. Enables live updates of pricing changes. */
   url?: string | undefined;
-  /** A key of scope EVALUATION. The provider requests tokens for the user in `targetingKey`. */
+  /** A key of scope EVALUATION. The provider requests tokens for the user in `targetingKey`, and the path in `spender`. */
   apiKey?: string | undefined;
   /** Loads tokens from the application's own back end, so that the browser needs no key. */
   tokenSource?: ((context: EvaluationContext) => Promise<string>) | undefined;
@@ -142,9 +142,12 @@ export class FaregateWebProvider implements Provider {
   /** Resolves once a token for this context, or for a newer one, has loaded. */
   private async change(context: EvaluationContext): Promise<void> {
     const { client } = this;
-    const isSameUser = context.targetingKey === this.context.targetingKey;
+    const spender = spenderOf(context);
+    const isSameUser = context.targetingKey === this.context.targetingKey && spender === spenderOf(this.context);
     this.context = context;
     if (!isSameUser) this.shown = null;
+    if (client.spender !== spender) client.token.clear();
+    client.spender = spender;
     this.sourceContext = this.rejection = undefined;
     this.changes += 1;
     clearTimeout(this.retry);
@@ -253,6 +256,11 @@ const EVENT = {
   error: ProviderEvents.Error,
 } as const;
 
+/** Returns the path of the one who spends. The service refuses the empty one, which stands for anything but a text. */
+function spenderOf({ spender }: EvaluationContext): string | undefined {
+  return spender === undefined || typeof spender === "string" ? spender : "";
+}
+
 /** Returns true for errors that a retry can fix: no response, status 429, or a status from 500. */
 function isTransient(error: unknown): boolean {
   if (!(error instanceof ServiceRequestError) || error.code === "ABORTED") return false;
@@ -263,5 +271,7 @@ function providerError(error: unknown): Error {
   if (!(error instanceof ServiceRequestError)) return error instanceof Error ? error : new GeneralError(String(error));
   const { status, message } = error;
   if (status === 401 || status === 403) return new ProviderFatalError(message);
-  return status === 400 || status === 404 ? new InvalidContextError(message) : new GeneralError(message);
+  return status === 400 || status === 404 || status === 422
+    ? new InvalidContextError(message)
+    : new GeneralError(message);
 }

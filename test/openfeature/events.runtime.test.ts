@@ -105,6 +105,22 @@ test("a page that changes its user never returns the previous user's answers", a
   });
 });
 
+test("the budgets of the spender in the page's context decide", async () => {
+  const { call, callers } = backend.api;
+  const { key } = callers.all;
+  const budget = { limit: "boolean-tasks", spender: "grace", amount: 0 };
+  expect((await call("PUT", "/contracts/ada/budgets/none", { key, body: budget })).status).toBe(201);
+  const details = async (spender?: string | number) => {
+    await Web.setContext("page", spender === undefined ? ada : { ...ada, spender });
+    return page.getBooleanDetails("boolean-limited-flag", true);
+  };
+  expect(await details("grace/notes")).toMatchObject({ value: false });
+  expect(await details("alan")).toMatchObject({ value: true, reason: "CACHED" });
+  for (const wrong of ["a//b", 3]) expect(await details(wrong)).toMatchObject({ errorCode: "INVALID_CONTEXT" });
+  expect(await details()).toMatchObject({ value: true, reason: "CACHED" });
+  expect((await call("DELETE", "/contracts/ada/budgets/none", { key })).status).toBe(204);
+});
+
 test("a provider that was closed can be used again", async () => {
   const provider = new FaregateWebProvider({ url: backend.url, apiKey: backend.key });
   for (let times = 0; times < 2; times += 1) {

@@ -53,6 +53,8 @@ export class ServiceClient {
    * @returns a function that unsubscribes.
    */
   readonly subscribeConnection: (listener: () => void) => () => void = this.connectionListeners.add;
+  /** @internal Path of the one whose budgets decide. Clear the token when it changes. */
+  declare spender?: string | undefined;
   /** @internal False after disposal, after unmounting, and where the provider forbids requests. */
   isAllowed = true;
   private isDisposed = false;

@@ -131,7 +131,7 @@ export class ServiceSession {
 
   private async requestToken(userId: string, signal: AbortSignal): Promise<IssuedToken> {
     if (!this.client.isAllowed) throw aborted();
-    return requestPricingToken(this.client, userId, signal);
+    return requestPricingToken(this.client, userId, { signal, spender: this.client.spender });
   }
 
   private synchronized(): void {

@@ -20,5 +20,7 @@ export interface SessionHost extends TokenRoute {
   readonly connection: ConnectionState;
   readonly events: ServiceEventRegistry;
   readonly isAllowed: boolean;
+  /** Path of the one whose budgets decide. */
+  readonly spender?: string | undefined;
   changeConnection(connection?: ConnectionState): void;
 }
