@@ -147,6 +147,10 @@ const impactGroup = z
         after: limitValue.nullable(),
         effect,
         loses: z.boolean(),
+        tighterBudgets: z
+          .array(z.string())
+          .optional()
+          .describe("Budgets of the pricing that allow less, or are new; absent for none"),
         newlyOver: z.number(),
         over: z.number(),
       }),

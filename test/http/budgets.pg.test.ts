@@ -517,7 +517,14 @@ describe("budgets of a pricing", () => {
     }>("POST", "/services/tasker/impact", { key, body: { action: "archive", pricingVersion: "1.0.0", ...target } });
     const group = body.groups.find(({ pricingVersion }) => pricingVersion === "1.0.0");
     expect(group?.limits).toContainEqual(
-      expect.objectContaining({ limit: "maxTasks", before: 300, after: 300, effect: "less", loses: true }),
+      expect.objectContaining({
+        limit: "maxTasks",
+        before: 300,
+        after: 300,
+        effect: "less",
+        loses: true,
+        tighterBudgets: ["fair", "own"],
+      }),
     );
   });
 

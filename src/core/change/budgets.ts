@@ -27,9 +27,9 @@ export function budgetEffect(was: BudgetTerms | undefined, is: BudgetTerms | und
   return old.amount < now.amount ? "more" : "less";
 }
 
-/** Returns the effects of what two pricings say about budgets of a limit. */
-export const budgetEffects = (before: Pricing, after: Pricing, limit: string): Effect[] =>
-  budgetsOfBoth(before, after, limit).map(([, was, is]) => budgetEffect(was, is));
+/** Returns the effects of what two pricings say about budgets of a limit, by the names of these. */
+export const budgetEffects = (before: Pricing, after: Pricing, limit: string): [name: string, effect: Effect][] =>
+  budgetsOfBoth(before, after, limit).map(([name, was, is]) => [name, budgetEffect(was, is)]);
 
 /** Returns a budget as its pricing writes it. */
 export function budgetJson({ spender, unit, amount, window, mode, until, thresholds }: BudgetTerms): JsonValue {

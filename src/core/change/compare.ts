@@ -49,6 +49,8 @@ export interface LimitComparison {
   readonly effect: Effect;
   /** True if something is lost (a lower value, a longer period, a dearer unit), even if something else is gained. */
   readonly loses: boolean;
+  /** Names of the pricings' budgets that become tighter. Absent if none does. */
+  readonly tighterBudgets?: readonly string[];
 }
 
 /** Features and limits that differ between two holdings. */
@@ -118,17 +120,21 @@ export function compareLimit(before: Entitlements, after: Entitlements, limit: s
   const now = after.grant.usageLimits.get(limit);
   const [was, is] = [before.side.pricing.usageLimits.get(limit), after.side.pricing.usageLimits.get(limit)];
   let effects: Effect[] = [];
+  let tighterBudgets: string[] = [];
   if (was !== undefined && is !== undefined) {
     const granted = old !== undefined && now !== undefined;
     effects = [limitValueEffect(old, now), ...(granted ? [periodEffect(was, is), meaningEffect(was, is)] : [])];
     if (granted) {
       const versions = [before.side.pricing.pricing, after.side.pricing.pricing] as const;
-      effects.push(...creditEffects(...versions, limit), ...budgetEffects(...versions, limit));
+      const budgets = budgetEffects(...versions, limit);
+      tighterBudgets = budgets.flatMap(([name, changed]) => (changed === "less" ? [name] : []));
+      effects.push(...creditEffects(...versions, limit), ...budgets.map(([, changed]) => changed));
     }
   } else if (is !== undefined) effects = [newCapEffect(before, after, limit)];
   else if (was !== undefined) effects = [mirrored(newCapEffect(after, before, limit))];
   const effect = effects.reduce(together, "same");
-  return { limit, before: old ?? null, after: now ?? null, effect, loses: effects.includes("less") };
+  const compared = { limit, before: old ?? null, after: now ?? null, effect, loses: effects.includes("less") };
+  return tighterBudgets.length === 0 ? compared : { ...compared, tighterBudgets };
 }
 
 /** Returns the distinct names of both lists: those of the first list, then the remaining ones of the second. */
