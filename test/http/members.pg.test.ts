@@ -185,6 +185,47 @@ describe("the cases", () => {
     expect((await list(userId)).total).toBe(0);
   });
 
+  test("5: with at, as many seats are taken as then", async () => {
+    const userId = await subscribed();
+    const moments: [moment: number, taken: number][] = [];
+    const taken = async (at?: number) => {
+      const query = at === undefined ? "" : `?at=${new Date(at).toISOString()}`;
+      const call = { key, body: {} };
+      const shown = await api.call<ContractBody>("GET", `/contracts/${userId}${query}`, { key });
+      const { body } = await api.call<{ eval: boolean; used: Record<string, number> }>(
+        "POST",
+        `/features/${userId}/desk-invite${query}`,
+        call,
+      );
+      return [shown.body.usageLevels["desk"]?.["seats"]?.consumed, body.used["desk-seats"], body.eval];
+    };
+    const steps: (() => Promise<unknown>)[] = [
+      () => fill(userId, "a", "b"),
+      () =>
+        replace(
+          userId,
+          ["a", "c", "d", "e", "f"].map((id) => ({ id })),
+        ),
+      () => remove(userId, "a"),
+      () => novate(userId, "SMALL"),
+    ];
+    let now = START;
+    for (const step of steps) {
+      await step();
+      moments.push([now, (await list(userId)).total]);
+      expect((await taken())[0]).toBe(moments.at(-1)?.[1]);
+      api.setNow(new Date((now += 60_000)));
+    }
+    const found = await Promise.all(moments.map(([moment]) => taken(moment)));
+    expect(found).toEqual([
+      [2, 2, true],
+      [5, 5, false],
+      [4, 4, true],
+      [4, 4, false],
+    ]);
+    api.setNow(new Date(START));
+  });
+
   test("5: members go along with a contract that moves, and are gone with its organization", async () => {
     const [from, target] = [
       await api.newOrganization(api.callers.owner, "From"),
