@@ -48,6 +48,8 @@ export async function startEmbeddedPostgres(options: {
   password: string;
   /** Port of a previous run, to restart where clients expect the server. Default: a free port. */
   port?: number | undefined;
+  /** False loses the cluster when the machine crashes, and saves every wait for the disk: for data that is thrown away. */
+  isDurable?: boolean;
   log?: (line: string) => void;
 }): Promise<EmbeddedPostgres> {
   const dataDir = openDataFolder(options.dataDir);
@@ -63,7 +65,8 @@ export async function startEmbeddedPostgres(options: {
   let socket = socketArguments(cluster);
   for (let attempt = 1; ; attempt += 1) {
     const port = options.port ?? (await freePort());
-    const server = launch(runner, cluster, [`--port=${port}`, ...socket], options.log ?? (() => {}));
+    const fsync = `--fsync=${options.isDurable === false ? "off" : "on"}`;
+    const server = launch(runner, cluster, [`--port=${port}`, fsync, ...socket], options.log ?? (() => {}));
     const problem = await untilReady(server, urlOf(port, options.password, "postgres"));
     if (problem === undefined) {
       const url = urlOf(port, options.password, DATABASE);
@@ -180,7 +183,6 @@ function launch(runner: Runner, cluster: string, place: readonly string[], log: 
     ...place,
     "--listen-addresses=127.0.0.1",
     "--max-connections=200",
-    "--fsync=on",
     "--timezone=UTC",
     "--log-timezone=UTC",
   ];
