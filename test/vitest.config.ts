@@ -30,6 +30,9 @@ const EACH_KIND = [
   "test/http/{change-stream,usage-batches,usage-idempotency,usage-time-zones}.pg.test.ts",
 ];
 
+/** Tests that connect past any pooler: `postgres` runs them on the embedded Postgres, `versions-debian-pooled` on Debian's. */
+const ALWAYS_DIRECT = ["address", "migrate", "prepared", "upgrade"].map((name) => `test/db/${name}.pg.test.ts`);
+
 /** Tests that kill, stop and overload processes. */
 const FAULTS = {
   expect: POLLING,
@@ -127,6 +130,7 @@ export default defineConfig({
           name: "versions-debian",
           sequence: { groupOrder: 8 },
           include: EACH_KIND,
+          exclude: ALWAYS_DIRECT,
         },
       },
       {
@@ -135,6 +139,7 @@ export default defineConfig({
           name: "versions-embedded-pooled",
           sequence: { groupOrder: 8 },
           include: EACH_KIND,
+          exclude: ALWAYS_DIRECT,
         },
       },
       {
