@@ -112,7 +112,7 @@ export function storedAsWire(document: SpaceDocument): WirePricing {
   };
 }
 
-/** Shows a parsed pricing as the server answers it, without the parts that depend on where it is stored, or on custom fields. */
+/** Shows a parsed pricing as the server answers it. Leaves out what its place and custom fields decide. */
 export function parsedAsWire(pricing: Pricing): WirePricing {
   const wire = pricingToWire({ ...pricing, custom: {} }, { organizationId: "", version: "" });
   return Object.fromEntries(COMPARED.map((part) => [part, wire[part]]));
