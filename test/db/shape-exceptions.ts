@@ -32,7 +32,6 @@ export const EXCEPTIONS: Readonly<Record<"statements" | "functions", readonly st
     "src/db/queries/usage-rollup.ts pruneRollUp: needs usage_hours beside usage_ledger_start of the coordinator",
     "src/db/queries/usage.ts fillRunningSince: updates usage_levels without one contract",
     "src/operations/contracts/expiry.ts renewContracts: updates contracts without one contract",
-    "src/db/queries/budgets.ts noteDenials: locks contract_budgets without one contract",
     // Scheduled changes: their subscriptions have no column for the contract, and changes of availability have no contract.
     "query builder, by at, availability, id, kind, name, organization_id, pricing_id, service_id, state: updates scheduled_changes without one contract",
     "query builder, by at, availability, id, kind, name, organization_id, service_id, state: updates scheduled_changes without one contract",

@@ -168,23 +168,24 @@ export async function putBudget(tx: Database, row: BudgetRow, before: BudgetRow 
   await noteBudgets(tx, row.contractId, row.updatedAt);
 }
 
-/** Notes who was denied last by budgets. Decisions read nothing of it, so the contracts stay as they are. */
+/** Notes whom budgets of one contract denied last. Decisions read nothing of it, so the contract stays as it is. */
 export async function noteDenials(
   db: Database,
+  contractId: string,
   denials: readonly { budget: string; spender: string | null; amount: number; at: Date }[],
 ): Promise<void> {
   // Locks in a fixed order keep processes from deadlocking.
   await db.execute(sql`
     with given as materialized (
-      select b.id, b.organization_id, given.spender, given.amount, given.at
+      select b.id, given.spender, given.amount, given.at
       from json_to_recordset(${JSON.stringify(denials)}::text::json)
         as given (budget text, spender text, amount numeric, at timestamptz)
       join contract_budgets b on b.id = given.budget
+      where b.contract_id = ${contractId}
       order by b.id for no key update of b
     )
     update contract_budgets b set denied_spender = given.spender, denied_amount = given.amount, denied_at = given.at
-    from given where b.id = given.id and b.organization_id = given.organization_id
-      and coalesce(b.denied_at <= given.at, true)`);
+    from given where b.contract_id = ${contractId} and b.id = given.id and coalesce(b.denied_at <= given.at, true)`);
 }
 
 /** Deletes a budget of a locked contract with its balances. */

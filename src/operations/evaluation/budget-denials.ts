@@ -1,5 +1,6 @@
+import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { DeniedBudget } from "../state/call-counter.ts";
-import { type Context } from "../context.ts";
+import type { Context } from "../context.ts";
 import { type BudgetPart, viewBudget } from "./budget-parts.ts";
 import type { BudgetView } from "./request.ts";
 
@@ -8,9 +9,15 @@ import type { BudgetView } from "./request.ts";
 const denials = new WeakMap<object, DeniedBudget>();
 
 /** Returns the budget that denies a call, as answers show it. Its denial can be noted once the call is answered. */
-export function viewDenying(part: BudgetPart, spender: string | null, amount = part.amount): BudgetView {
+export function viewDenying(
+  { contractId }: Pick<ContractSnapshot, "contractId">,
+  part: BudgetPart,
+  spender: string | null,
+  amount = part.amount,
+): BudgetView {
   const view = viewBudget(part);
-  if (part.fit.budget.origin === "contract") denials.set(view, { budget: part.fit.budget.id, spender, amount });
+  const { id, origin } = part.fit.budget;
+  if (origin === "contract") denials.set(view, { contractId, budget: id, spender, amount });
   return view;
 }
 

@@ -54,7 +54,7 @@ export function decide(
   const parts = prepared.budgets === undefined ? [] : budgetParts(prepared, involvedLevels(prepared, request), request);
   const denying = decided.result.eval ? firstDenying(parts) : undefined;
   if (denying === undefined) return { ...decided, parts };
-  const budget = viewDenying(denying, recordedSpender(request.spender));
+  const budget = viewDenying(prepared.contract, denying, recordedSpender(request.spender));
   return { result: { ...decided.result, eval: false, budget }, counts: false, parts };
 }
 

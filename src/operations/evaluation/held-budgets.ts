@@ -123,7 +123,7 @@ export function deniedSettlement(
   const countedOf = ({ fit: { budget, spender } }: BudgetPart) =>
     changes.find(({ held }) => held.budget === budget.id && held.spender === spender)?.counted ?? 0;
   const denying = heldParts(subject, hold).find((part) => deniesSettlement(part, countedOf(part)));
-  return denying && viewDenying(denying, hold.spender, countedOf(denying));
+  return denying && viewDenying(subject.contract, denying, hold.spender, countedOf(denying));
 }
 
 /** Returns the balance of a budget that a hold counts towards, in its window of now; undefined where there is none. */

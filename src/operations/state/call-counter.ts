@@ -8,8 +8,8 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
 /**
- * Counts calls and denials in memory, and flushes each kind in one statement per second. Updating a row per request
- * would make that row the bottleneck. A crash loses at most the last second of statistics, never a balance.
+ * Counts calls and denials in memory, and flushes each kind once per second. Updating a row per request would make that
+ * row the bottleneck. A crash loses at most the last second of statistics, never a balance.
  */
 export interface CallCounter {
   count(now: Date, evaluation: boolean): void;
@@ -24,6 +24,7 @@ export interface CallCounter {
 
 /** A call that a budget of a contract denied. */
 export interface DeniedBudget {
+  readonly contractId: string;
   /** Id of the budget. */
   readonly budget: string;
   /** Path of the one who called; null for nobody. */
@@ -93,11 +94,17 @@ export function createCallCounter(db: Database): CallCounter {
     }
   };
   const writeBudgetDenials = async () => {
-    if (deniedBudgets.size === 0) return;
     const taken = deniedBudgets;
     deniedBudgets = new Map();
     try {
-      await noteDenials(db, [...taken.values()]);
+      const contracts = new Map<string, (DeniedBudget & { at: Date })[]>();
+      for (const denial of taken.values()) {
+        contracts.set(denial.contractId, [...(contracts.get(denial.contractId) ?? []), denial]);
+      }
+      for (const [contractId, denials] of contracts) {
+        await noteDenials(db, contractId, denials);
+        for (const { budget } of denials) taken.delete(budget);
+      }
     } catch (error) {
       // Denials since then are newer.
       deniedBudgets = new Map([...taken, ...deniedBudgets]);

@@ -58,7 +58,7 @@ export async function openLease(ctx: Context, request: LeaseRequest): Promise<Le
       const available = Math.min(availableOf(result.limit?.[id], usage.get(id) ?? 0), ...ofBudgets);
       return { id, level, amount, granted: Math.min(amount, available) };
     });
-    const viewDenied = (part: BudgetPart) => viewDenying(part, recordedSpender(spender));
+    const viewDenied = (part: BudgetPart) => viewDenying(contract, part, recordedSpender(spender));
     const isUsedUp = limits.some(({ amount, granted }) => amount > 0 && granted <= 0);
     const denying = result.eval ? parts.find((part) => boundOfPart(part) === 0) : undefined;
     if (!result.eval || isUsedUp || denying !== undefined) {
