@@ -130,7 +130,7 @@ export async function startKillable(
       for (;;) {
         const answer = await send<Body>(method, path, body, idempotencyKey);
         if (answer.status !== 0 && answer.status !== 503) return answer;
-        await pause(20);
+        await pause(100);
       }
     },
     watch: async (signal, read) => {
