@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { compactLedger } from "../../src/db/queries/retention.ts";
@@ -273,6 +274,52 @@ describe("the cases", () => {
         body: { error: `Contract with userId ${userId} not found` },
       });
     }
+  });
+});
+
+describe("a budget", () => {
+  test("whose amount names a limit follows that limit", async () => {
+    const share = SAMPLE.replace(/^version:.*$/m, "version: 3.0.0").replace(
+      /^usageLimits:$/m,
+      "usageLimits:\n  share: { valueType: NUMERIC, defaultValue: 7, unit: task, type: NON_RENEWABLE }",
+    );
+    await upload(api, key, share);
+    const userId = await subscribed("3.0.0");
+    await budget(userId, "each", "share", { spender: "*" });
+    expect(await show(userId, "each")).toMatchObject({ amount: "share", amountNow: 7 });
+    expect(await take(userId, "ada", 8)).toBe("each");
+    expect(await take(userId, "ada", 7)).toBe(true);
+    const terms = { mode: "set", value: 9, reason: "More for everybody" };
+    const override = { key, body: terms };
+    const path = `/contracts/${userId}/overrides/tasker/usageLimits/share`;
+    expect((await api.call("PUT", path, override)).status).toBe(200);
+    expect(await take(userId, "ada", 3)).toBe("each");
+    expect(await take(userId, "ada", 2)).toBe(true);
+  });
+
+  test("counts until its end", async () => {
+    const userId = await subscribed();
+    await budget(userId, "launch", 3, { until: new Date(START + DAY).toISOString() });
+    setNow(START + DAY - 1);
+    expect(await take(userId, "ada", 4)).toBe("launch");
+    setNow(START + DAY);
+    expect(await take(userId, "ada", 4)).toBe(true);
+  });
+
+  test("is refused where a contract has 200", async () => {
+    const userId = await subscribed();
+    await budget(userId, "first", 3);
+    await api.resources.db.execute(sql`
+      insert into contract_budgets (id, contract_id, organization_id, name, service_id, limit_name, amount, span, mode, thresholds)
+      select b.id || ' ' || i, b.contract_id, b.organization_id, 'more ' || i, b.service_id, b.limit_name, b.amount, b.span, b.mode,
+        b.thresholds
+      from contract_budgets b join contracts c on c.id = b.contract_id cross join generate_series(2, 200) as i
+      where c.user_id = ${userId}`);
+    expect(await put(userId, "last", { limit: TASKS, amount: 3 })).toMatchObject({
+      status: 409,
+      body: { error: "CONFLICT: A contract cannot have more than 200 budgets" },
+    });
+    expect(await put(userId, "first", { limit: TASKS, amount: 4 })).toMatchObject({ status: 200 });
   });
 });
 
