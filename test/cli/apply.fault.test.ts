@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
+import { type BuiltCommand, buildCommand } from "../support/built-command.ts";
 import { contract } from "../support/contracting.ts";
 import { pricingText, type PricingParts } from "../support/pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
@@ -49,13 +50,14 @@ function acme(parts: PricingParts): string {
 let api: TestApi;
 let server: Server;
 let folder: string;
+let built: BuiltCommand;
 /** Called after each change, before its answer is sent. */
 let onChange: () => void = () => {};
 /** Make the server answer 503, without carrying out a call or after it. */
 let isBusyBefore: (request: IncomingMessage) => boolean = () => false;
 let isBusyAfter: (request: IncomingMessage) => boolean = () => false;
 beforeAll(async () => {
-  api = await createTestApi();
+  [api, built] = await Promise.all([createTestApi(), buildCommand()]);
   server = createServer((request, response) => {
     if (isBusyBefore(request)) {
       request.resume();
@@ -85,6 +87,7 @@ afterAll(async () => {
   server.closeAllConnections();
   await new Promise((done) => server.close(done));
   await rm(folder, { recursive: true, force: true });
+  await built.remove();
   await api.close();
 });
 
@@ -103,7 +106,8 @@ async function forward(request: IncomingMessage): Promise<{ answer: Response; is
 /** Runs the command as a process. Resolves with its exit code; null if it was killed. */
 function faregate(command: string, organizationId: string, onStart: (process: ChildProcess) => void = () => {}) {
   return new Promise<{ code: number | null; text: string }>((done) => {
-    const child = spawn(process.execPath, ["--import", "tsx", join(ROOT, "src/entries/faregate.ts"), command, folder], {
+    const [program, ...given] = built.program;
+    const child = spawn(program, [...given, command, folder], {
       cwd: ROOT,
       env: {
         ...process.env,

@@ -60,17 +60,21 @@ export async function importInstallation(
   }
 }
 
-/** Starts `faregate import-space` as a process of its own, in the clone. */
-export function startImport(folder: string, databaseUrl: string, report: string) {
-  const child = spawn(
-    process.execPath,
-    ["--import", "tsx", "src/entries/faregate.ts", "import-space", folder, "--report", report],
-    {
-      cwd: resolve(import.meta.dirname, "../.."),
-      env: { ...process.env, ...importVariables(databaseUrl) },
-      stdio: ["ignore", "pipe", "pipe"],
-    },
-  );
+/** Runs the command from its sources. */
+const SOURCES = [process.execPath, "--import", "tsx", "src/entries/faregate.ts"] as const;
+
+/** Starts `faregate import-space` as a process of its own, in the clone. Default: from the sources. */
+export function startImport(
+  folder: string,
+  databaseUrl: string,
+  report: string,
+  [program, ...given]: readonly [string, ...string[]] = SOURCES,
+) {
+  const child = spawn(program, [...given, "import-space", folder, "--report", report], {
+    cwd: resolve(import.meta.dirname, "../.."),
+    env: { ...process.env, ...importVariables(databaseUrl) },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let output = "";
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));

@@ -48,7 +48,7 @@ export async function startEmbeddedPostgres(options: {
   password: string;
   /** Port of a previous run, to restart where clients expect the server. Default: a free port. */
   port?: number | undefined;
-  /** False loses the cluster when the machine crashes, and saves every wait for the disk: for data that is thrown away. */
+  /** False never waits for the disk, so a crash of the machine destroys the cluster. For data that is thrown away. */
   isDurable?: boolean;
   log?: (line: string) => void;
 }): Promise<EmbeddedPostgres> {

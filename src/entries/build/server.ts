@@ -89,16 +89,20 @@ export const buildServer = (): Promise<void> =>
   replaceFolder(SERVER_FOLDER, async (fresh) => void (await bundleServer(fresh)));
 
 /**
- * Bundles the servers into a folder. `isPackaged`: for the npm package, which has no sources.
+ * Bundles the servers into a folder. `isPackaged`: for the npm package, which has no sources. `more` adds output files by source.
  * @throws StartupProblem for a driver without its repairs.
  */
-export async function bundleServer(folder: string, isPackaged = false): Promise<Metafile> {
+export async function bundleServer(
+  folder: string,
+  isPackaged = false,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Metafile> {
   const problem = driverProblem(["src"]);
   if (problem !== undefined) throw new StartupProblem(problem);
   const { build } = await import("esbuild");
   const { metafile } = await build({
     absWorkingDir: ROOT,
-    entryPoints: isPackaged ? { ...ENTRIES, ...PACKAGED_ENTRIES } : ENTRIES,
+    entryPoints: { ...ENTRIES, ...(isPackaged ? PACKAGED_ENTRIES : {}), ...more },
     outdir: folder,
     bundle: true,
     splitting: true,
