@@ -57,13 +57,14 @@ export async function rowsOfOtherOrganizations(sql: Sql): Promise<string[]> {
     select c.relname as table, a.attname as column from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and a.attname = any(${Object.keys(PARENTS)})
     order by 1, 2`;
-  const found: string[] = [];
-  for (const { table, column } of columns) {
-    if (LEFT_BEHIND.has(`${table}.${column}`)) continue;
-    const [row] = await sql<{ count: number }[]>`
-      select count(*)::integer as count from ${sql(table)} x join ${sql(PARENTS[column] ?? "")} p on p.id = x.${sql(column)}
-      where x.organization_id is distinct from p.organization_id`;
-    if (row !== undefined && row.count > 0) found.push(`${table}.${column}: ${row.count}`);
-  }
-  return found;
+  const counts = columns
+    .filter(({ table, column }) => !LEFT_BEHIND.has(`${table}.${column}`))
+    .map(
+      ({ table, column }) => `
+        select '${table}.${column}' as place, count(*)::integer as count
+        from "${table}" x join "${PARENTS[column]}" p on p.id = x."${column}"
+        where x.organization_id is distinct from p.organization_id`,
+    );
+  const found = await sql.unsafe<{ place: string; count: number }[]>(counts.join(" union all "));
+  return found.filter(({ count }) => count > 0).map(({ place, count }) => `${place}: ${count}`);
 }
