@@ -47,11 +47,10 @@ export function createDebianCluster(data: string, password: string): void {
 export async function startDebianPostgres(
   data: string,
   password: string,
-  { socketFolder = "", isDurable = true } = {},
+  { socketFolder = "" } = {},
 ): Promise<{ url: string; process: ChildProcess; stop(): Promise<void> }> {
   const port = String(await freePort());
-  const places = ["-c", "listen_addresses=127.0.0.1", "-c", `unix_socket_directories=${socketFolder}`];
-  const settings = ["-p", port, ...places, "-c", `fsync=${isDurable ? "on" : "off"}`];
+  const settings = ["-p", port, "-c", "listen_addresses=127.0.0.1", "-c", `unix_socket_directories=${socketFolder}`];
   const server = spawn(join(debianPostgres(), "postgres"), ["-D", data, ...settings], {
     ...postgresOwner(),
     cwd: "/",

@@ -33,8 +33,8 @@ const NEEDS_DURABILITY = new Set(["faults", "runtimes", "e2e"]);
 
 /**
  * Starts one Postgres for the whole run and migrates one template database. TEST_DATABASE_URL (a role that may create
- * databases) selects an existing server. Default: an embedded one in a temporary folder. It never waits for the disk: a
- * process that is killed loses nothing thereby. Its commits are asynchronous, except in the projects that kill what they start.
+ * databases) selects an existing server. Default: an embedded one in a temporary folder. There commits do not wait for
+ * the disk, except in the projects that kill what they start.
  *
  * With TEST_DATABASE_DIRECT_URL, TEST_DATABASE_URL is a transaction pooler in front of that server. TEST_POOLER=true starts
  * one, and TEST_POSTGRES=debian starts Debian's Postgres instead of the embedded one. The projects of VERSIONS start their own.
@@ -112,9 +112,7 @@ async function openServer(isDebian: boolean): Promise<Server> {
   try {
     await chmod(dataDir, 0o755);
     const password = crypto.randomUUID();
-    const server = isDebian
-      ? await openDebian(dataDir, password)
-      : await startEmbeddedPostgres({ dataDir, password, isDurable: false });
+    const server = isDebian ? await openDebian(dataDir, password) : await startEmbeddedPostgres({ dataDir, password });
     return {
       url: server.url,
       isOwn: true,
@@ -132,5 +130,5 @@ async function openServer(isDebian: boolean): Promise<Server> {
 function openDebian(folder: string, password: string) {
   const data = join(folder, "postgres");
   createDebianCluster(data, password);
-  return startDebianPostgres(data, password, { isDurable: false });
+  return startDebianPostgres(data, password);
 }

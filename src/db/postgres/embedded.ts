@@ -48,8 +48,6 @@ export async function startEmbeddedPostgres(options: {
   password: string;
   /** Port of a previous run, to restart where clients expect the server. Default: a free port. */
   port?: number | undefined;
-  /** False never waits for the disk, so a crash of the machine destroys the cluster. For data that is thrown away. */
-  isDurable?: boolean;
   log?: (line: string) => void;
 }): Promise<EmbeddedPostgres> {
   const dataDir = openDataFolder(options.dataDir);
@@ -65,8 +63,7 @@ export async function startEmbeddedPostgres(options: {
   let socket = socketArguments(cluster);
   for (let attempt = 1; ; attempt += 1) {
     const port = options.port ?? (await freePort());
-    const fsync = `--fsync=${options.isDurable === false ? "off" : "on"}`;
-    const server = launch(runner, cluster, [`--port=${port}`, fsync, ...socket], options.log ?? (() => {}));
+    const server = launch(runner, cluster, [`--port=${port}`, ...socket], options.log ?? (() => {}));
     const problem = await untilReady(server, urlOf(port, options.password, "postgres"));
     if (problem === undefined) {
       const url = urlOf(port, options.password, DATABASE);
@@ -183,6 +180,7 @@ function launch(runner: Runner, cluster: string, place: readonly string[], log: 
     ...place,
     "--listen-addresses=127.0.0.1",
     "--max-connections=200",
+    "--fsync=on",
     "--timezone=UTC",
     "--log-timezone=UTC",
   ];
