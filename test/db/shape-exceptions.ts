@@ -81,7 +81,7 @@ export const EXCEPTIONS: Readonly<Record<"statements" | "functions", readonly st
     "src/db/queries/contract-moves.ts moveToVersion: updates contract_services without one contract",
     "src/db/queries/contract-moves.ts moveToVersion: updates usage_levels without one contract",
     "src/db/queries/contract-states.ts recordStates: inserts into contract_states without one contract",
-    "src/db/queries/contracts.ts addSubscriptions: inserts into contract_services without one contract",
+    "src/db/queries/contracts.ts putServices: inserts into contract_services without one contract",
     "src/db/queries/contracts.ts appendHistory: inserts into contract_history without one contract",
     "src/db/queries/contracts.ts removeServicesFromContracts: updates contracts without one contract",
     "src/db/queries/contracts.ts replaceSubscriptions: deletes from contract_services without one contract",
