@@ -65,6 +65,8 @@ export async function rowsOfOtherOrganizations(sql: Sql): Promise<string[]> {
         from "${table}" x join "${PARENTS[column]}" p on p.id = x."${column}"
         where x.organization_id is distinct from p.organization_id`,
     );
-  const found = await sql.unsafe<{ place: string; count: number }[]>(counts.join(" union all "));
-  return found.filter(({ count }) => count > 0).map(({ place, count }) => `${place}: ${count}`);
+  const found = await sql.unsafe<{ place: string; count: number }[]>(
+    `with counts (place, count) as (${counts.join(" union all ")}) select place, count from counts where count > 0`,
+  );
+  return found.map(({ place, count }) => `${place}: ${count}`);
 }
