@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { getTableConfig, PgTable } from "drizzle-orm/pg-core";
 import { loadModule } from "libpg-query";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DISTRIBUTED_TABLES } from "../../src/db/distribution.ts";
+import { DISTRIBUTED_TABLES } from "../support/table-placements.ts";
 import * as schema from "../../src/db/schema.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { functionProblems } from "../support/function-shapes.ts";

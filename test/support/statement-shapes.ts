@@ -1,5 +1,5 @@
 import { parseSync } from "libpg-query";
-import { DISTRIBUTED_TABLES, placementOf } from "../../src/db/distribution.ts";
+import { DISTRIBUTED_TABLES, placementOf } from "./table-placements.ts";
 
 /*
  * The shape that a statement needs on a Postgres that is distributed by contract:
