@@ -2,7 +2,13 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { tasker } from "../support/contracting.ts";
 import "../support/property-seed.ts";
-import { expectAgreement, expectCleanLedger, expectRemembered, type Remembered } from "./invariants.ts";
+import {
+  expectAgreement,
+  expectCleanLedger,
+  expectRemembered,
+  expectSameSpenders,
+  type Remembered,
+} from "./invariants.ts";
 import { type Step, step } from "./operations.ts";
 import { createWorld, openServers, type Servers, type World } from "./world.ts";
 
@@ -41,6 +47,7 @@ async function live(world: World, steps: readonly Step[], succeeded: Map<string,
     await expectRemembered(world, remembered.slice(0, 2).concat(remembered.slice(-2)));
   }
   await expectRemembered(world, remembered);
+  for (const userId of world.users) await expectSameSpenders(world, userId);
   await expectCleanLedger(world);
 }
 

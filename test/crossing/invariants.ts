@@ -83,6 +83,24 @@ async function expectLocalAgreement(world: World, userId: string, detailed: ByFe
   }
 }
 
+interface SpenderRow {
+  userId?: string;
+  counted: number;
+}
+
+/** The usage of an organization by spender has the rows of each contract. */
+export async function expectSameSpenders(world: World, userId: string): Promise<void> {
+  const rowsOf = async (which: number, path: string) => {
+    const { status, body } = await world.read<{ data?: SpenderRow[] }>(which, "GET", `${path}?by=spender`);
+    return status === 200 ? (body.data ?? []) : undefined;
+  };
+  const own = await rowsOf(0, `/contracts/${userId}/usage`);
+  if (own === undefined) return;
+  const all = (await rowsOf(1, "/usage")) ?? [];
+  const ofUser = all.filter((row) => row.userId === userId).map(({ userId: _user, ...row }) => row);
+  expect(ofUser, `spenders of ${userId}`).toEqual(own);
+}
+
 /** A question about an earlier moment is answered as it was then. */
 export async function expectRemembered(world: World, remembered: readonly Remembered[]): Promise<void> {
   for (const { userId, at, answer } of remembered) {

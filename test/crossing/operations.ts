@@ -286,6 +286,8 @@ const spender = fc.constantFrom("m1", "m2", "team/x", "team/x/run-1", "team/y");
 
 interface Spent extends Counted {
   budgets?: { name: string; used: number; amount: number | null }[];
+  /** The budget that denied the call. */
+  budget?: { name: string };
 }
 const spending = (world: World, userId: string, spender: string, query = "") =>
   `/features/${userId}/${world.service}-board?strict=true&explain=true&spender=${encodeURIComponent(spender)}${query}`;
@@ -295,6 +297,17 @@ function expectWithinBudgets({ eval: granted, budgets = [] }: Spent): void {
   if (!granted) return;
   for (const { name, used, amount } of budgets)
     expect(used, `used of the budget ${name}`).toBeLessThanOrEqual(amount ?? Infinity);
+}
+
+/** A budget shows the call that it denied last, whichever application denied it. */
+async function expectDenialShown(world: World, userId: string, who: string, { budget }: Spent): Promise<void> {
+  if (budget === undefined) return;
+  const path = `/contracts/${userId}/budgets/${budget.name}`;
+  // Each application notes its denials before it shows a budget.
+  await world.read(0, "GET", path);
+  await world.read(1, "GET", path);
+  const { status, body } = await world.read<{ denied?: { spender: string | null } | null }>(0, "GET", path);
+  if (status === 200) expect(body.denied?.spender, `denied by the budget ${budget.name}`).toBe(who);
 }
 
 const budgets = [
@@ -321,12 +334,14 @@ const budgets = [
     if (answer.status !== 200) return;
     expectWithinLimits(answer.body, body);
     expectWithinBudgets(answer.body);
+    await expectDenialShown(world, userId, who, answer.body);
   }),
   about("spend units", fc.tuple(spender, fc.integer({ min: 1, max: 8 })), async (world, userId, [who, drafts]) => {
     const answer = await world.call<Spent>("POST", spending(world, userId, who), { [world.limit]: { draft: drafts } });
     if (answer.status !== 200) return;
     expectWithinLimits(answer.body, { [world.limit]: drafts / 2 });
     expectWithinBudgets(answer.body);
+    await expectDenialShown(world, userId, who, answer.body);
   }),
   about("take back what a spender spent", spender, async (world, userId, who) => {
     await world.call("POST", spending(world, userId, who, "&revert=true"));
@@ -340,6 +355,7 @@ const budgets = [
       if (answer.status !== 200) return;
       expectWithinLimits(answer.body, body);
       expectWithinBudgets(answer.body);
+      await expectDenialShown(world, userId, who, answer.body);
       if (answer.body.hold) world.holds.push(answer.body.hold.id);
     },
   ),
