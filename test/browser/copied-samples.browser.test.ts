@@ -134,7 +134,7 @@ test("the wallet shows what is left, and what it is made of; a top-up adds to it
   expect(complaints).toEqual([]);
 });
 
-test("the wallet has no violation of accessibility, and says when it cannot be loaded", async () => {
+test("the wallet has no violation of accessibility, and shows that it could not be loaded", async () => {
   await expectAccessible();
   await page.route("**/wallet", (route) => route.fulfill({ status: 503, body: "" }));
   await page.reload();
