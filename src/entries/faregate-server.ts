@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import manifest from "../../package.json" with { type: "json" };
+import { outliveReaders } from "./platform/output.ts";
 
 /*
  * The command of the npm package, `npx faregate-server`. Each command is a module that runs when it is imported and reads its
@@ -120,6 +121,7 @@ can be unset. Exit codes: 0 done; 1 something can be read with neither secret; 2
   },
 ];
 
+outliveReaders();
 const program = new Command("faregate-server")
   .description(`${manifest.description}: database, REST server, event server and console.`)
   .version(manifest.version)

@@ -2,6 +2,7 @@ import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
+import { buildServer, isServerStale } from "../../src/entries/build/server.ts";
 import { startImport } from "../support/import-space.ts";
 import { largeInstallation, writeDump } from "../support/space-dump.ts";
 import type { BenchRow } from "./pricing.ts";
@@ -13,6 +14,7 @@ const MOST_SECONDS = 60;
 
 /** Measures the whole command: start, migrations, import and report. */
 export async function run({ quick = false } = {}): Promise<BenchRow[]> {
+  if (isServerStale()) await buildServer();
   const contracts = quick ? 10_000 : 100_000;
   const folder = await mkdtemp(join(tmpdir(), "faregate-import-"));
   await chmod(folder, 0o755);

@@ -6,7 +6,6 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { type BuiltCommand, buildCommand } from "../support/built-command.ts";
 import { contract } from "../support/contracting.ts";
 import { pricingText, type PricingParts } from "../support/pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
@@ -50,14 +49,13 @@ function acme(parts: PricingParts): string {
 let api: TestApi;
 let server: Server;
 let folder: string;
-let built: BuiltCommand;
 /** Called after each change, before its answer is sent. */
 let onChange: () => void = () => {};
 /** Make the server answer 503, without carrying out a call or after it. */
 let isBusyBefore: (request: IncomingMessage) => boolean = () => false;
 let isBusyAfter: (request: IncomingMessage) => boolean = () => false;
 beforeAll(async () => {
-  [api, built] = await Promise.all([createTestApi(), buildCommand()]);
+  api = await createTestApi();
   server = createServer((request, response) => {
     if (isBusyBefore(request)) {
       request.resume();
@@ -87,7 +85,6 @@ afterAll(async () => {
   server.closeAllConnections();
   await new Promise((done) => server.close(done));
   await rm(folder, { recursive: true, force: true });
-  await built.remove();
   await api.close();
 });
 
@@ -106,8 +103,7 @@ async function forward(request: IncomingMessage): Promise<{ answer: Response; is
 /** Runs the command as a process. Resolves with its exit code; null if it was killed. */
 function faregate(command: string, organizationId: string, onStart: (process: ChildProcess) => void = () => {}) {
   return new Promise<{ code: number | null; text: string }>((done) => {
-    const [program, ...given] = built.program;
-    const child = spawn(program, [...given, command, folder], {
+    const child = spawn(process.execPath, ["dist/server/faregate.js", command, folder], {
       cwd: ROOT,
       env: {
         ...process.env,

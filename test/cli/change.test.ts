@@ -235,6 +235,16 @@ describe("as processes of their own, over real files, the commands", { timeout: 
     const code = await new Promise((settle) => child.on("close", settle));
     expect({ code, out, err }).toEqual(wanted);
   });
+
+  it("end as usual when nobody reads what they print", async () => {
+    const command = ["--import", import.meta.resolve("tsx"), join(ROOT, "src/entries/faregate.ts"), "lint", "dead.yml"];
+    const child = spawn(process.execPath, command, { cwd: folder, env: { PATH: process.env["PATH"] } });
+    child.stdout.destroy();
+    let err = "";
+    child.stderr.on("data", (chunk) => (err += String(chunk)));
+    const code = await new Promise((settle) => child.on("close", settle));
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+  });
 });
 
 it("the guide on promotion prints the workflow file that lies beside it", () => {

@@ -25,7 +25,7 @@ function examine(environment: Record<string, string>): Promise<{ code: number; f
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([variable]) => !/^(npm_|VITE|NODE_)/.test(variable)),
   );
-  const arguments_ = ["--import", "tsx", join(ROOT, "src/entries/commands/doctor.ts")];
+  const arguments_ = [join(ROOT, "dist/server/doctor.js")];
   return new Promise((done) => {
     execFile(
       process.execPath,
@@ -155,9 +155,9 @@ it("a command without a schema says how to make one, and shows no statement", as
   try {
     await empty.connection.client`drop schema public cascade`;
     await empty.connection.client`create schema public`;
-    const script = join(ROOT, "src/entries/commands/check-ledger.ts");
+    const script = join(ROOT, "dist/server/check-ledger.js");
     const env = { ...process.env, ...TEST_SECRETS, DATABASE_URL: empty.url };
-    const { status, stderr } = spawnSync(process.execPath, ["--import", "tsx", script], {
+    const { status, stderr } = spawnSync(process.execPath, [script], {
       cwd: ROOT,
       env,
       encoding: "utf8",

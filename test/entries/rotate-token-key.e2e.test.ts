@@ -24,14 +24,14 @@ afterAll(async () => {
 });
 
 function run(arguments_: readonly string[], environment: Record<string, string> = {}) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ["--import", "tsx", ...arguments_], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, arguments_, {
     cwd: ROOT,
     encoding: "utf8",
     env: { ...process.env, ...TEST_SECRETS, DATABASE_URL: database.url, ...environment },
   });
   return { status, stdout, stderr };
 }
-const rotate = (...operands: string[]) => run(["src/entries/commands/rotate-token-key.ts", ...operands]);
+const rotate = (...operands: string[]) => run(["dist/server/rotate-token-key.js", ...operands]);
 
 const kids = () =>
   Promise.all(
@@ -65,7 +65,7 @@ it("makes one key for all processes, rotates it, waits for the next one and with
   expect(again.stdout).toMatch(new RegExp(`^Key ${second} signs from ${ISO}: wait until then, or use --revoke\\.\n$`));
 
   // As in the npm package, where the command has its own options.
-  const revoked = run(["src/entries/faregate-server.ts", "rotate-token-key", "--revoke"]);
+  const revoked = run(["--import", "tsx", "src/entries/faregate-server.ts", "rotate-token-key", "--revoke"]);
   expect(revoked.status, revoked.stderr).toBe(0);
   const [, third] =
     new RegExp(`^Key (${KID}) signs now; 2 keys are withdrawn, and every token that they signed\\.\n$`).exec(
@@ -86,7 +86,7 @@ it.each([
 });
 
 it("with TOKEN_SIGNATURE=EdDSA a process does not start that cannot read the key", () => {
-  const { status, stderr, stdout } = run(["src/entries/node.ts"], {
+  const { status, stderr, stdout } = run(["dist/server/node.js"], {
     TOKEN_SIGNATURE: "EdDSA",
     API_KEYS_SECRET: "quite another secret, 0123456789 abcdef",
     PORT: "39417",

@@ -33,7 +33,7 @@ function command(name: "backup" | "restore", target: string, environment: Record
   return new Promise((done) => {
     execFile(
       process.execPath,
-      ["--import", import.meta.resolve("tsx"), join(ROOT, `src/entries/commands/${name}.ts`), target],
+      [join(ROOT, `dist/server/${name}.js`), target],
       { cwd: tmpdir(), env: { ...inherited, ...environment } },
       (error, output, errors) => done({ code: error === null ? 0 : Number(error.code), output, errors }),
     );

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import type { SpaceReport } from "../../src/core/space/report.ts";
-import { buildCommand } from "../support/built-command.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startImport } from "../support/import-space.ts";
 import { largeInstallation, spaceContract, writeDump } from "../support/space-dump.ts";
@@ -59,11 +58,10 @@ it(
         spaceContract("left", { notes: "unknown", contractedServices: { gone: "1" } }),
       ],
     });
-    const command = await buildCommand();
     const reportFile = join(tmpdir(), `faregate-report-${crypto.randomUUID()}.json`);
     const undisturbed = await createTestDatabase();
     const started = performance.now();
-    const first = startImport(dump.folder, undisturbed.url, reportFile, command.program);
+    const first = startImport(dump.folder, undisturbed.url, reportFile);
     expect([await first.ended, first.output()]).toEqual([1, expect.stringContaining("Carried: ")]);
     const duration = performance.now() - started;
     const expected = await stateOf(undisturbed, reportFile);
@@ -76,7 +74,7 @@ it(
     while (kills < KILLS) {
       const database = await createTestDatabase();
       for (let isKilled = true; isKilled && kills < KILLS;) {
-        const run = startImport(dump.folder, database.url, reportFile, command.program);
+        const run = startImport(dump.folder, database.url, reportFile);
         const timer = setTimeout(run.kill, random() * duration);
         // An import that ends before the signal makes place for the next database.
         isKilled = (await run.ended) === null;
@@ -86,7 +84,7 @@ it(
         const [table] = await database.connection.client`select batches from space_imports`;
         if (table !== undefined) interrupted.push(Number(table["batches"]));
       }
-      const last = startImport(dump.folder, database.url, reportFile, command.program);
+      const last = startImport(dump.folder, database.url, reportFile);
       const code = await last.ended;
       // 2: the last killed run had reported already.
       expect([code, last.output()]).toEqual(
@@ -98,7 +96,6 @@ it(
     // Some of the signals came in the middle of the import.
     expect(interrupted.length).toBeGreaterThan(0);
     await dump.remove();
-    await command.remove();
     await rm(reportFile, { force: true });
   },
 );

@@ -70,13 +70,9 @@ afterAll(async () => {
 
 /** Runs a command of faregate-server on a database. */
 function command(name: string, database: TestDatabase, operands: readonly string[]) {
-  const child = spawn(
-    process.execPath,
-    ["--import", "tsx", join(ROOT, `src/entries/commands/${name}.ts`), ...operands],
-    {
-      env: { ...process.env, ...TEST_SECRETS, ...databaseVariables(database.url) },
-    },
-  );
+  const child = spawn(process.execPath, [join(ROOT, `dist/server/${name}.js`), ...operands], {
+    env: { ...process.env, ...TEST_SECRETS, ...databaseVariables(database.url) },
+  });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => (output += text));
   const exit = new Promise<number | null>((resolve) => child.once("close", resolve));

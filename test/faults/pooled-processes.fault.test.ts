@@ -185,7 +185,7 @@ it("a Worker, whose Hyperdrive is a transaction pooler, serves and counts each c
 
 describe("npm run doctor", () => {
   const examine = (environment: Record<string, string>) => {
-    const given = ["--import", "tsx", "src/entries/commands/doctor.ts"];
+    const given = ["dist/server/doctor.js"];
     const env = { ...process.env, ...TEST_SECRETS, DATABASE_URL: url(), ...environment };
     return spawnSync(process.execPath, given, { env, encoding: "utf8" });
   };
@@ -255,11 +255,10 @@ describe("npm start", () => {
 it("migrations go to the direct address alone: they need no pooler", async () => {
   const { DATABASE_DIRECT_URL } = await newDatabase("migrated");
   const nowhere = `postgres://faregate@127.0.0.1:${await freePort()}/migrated`;
-  const { status, stdout, stderr } = spawnSync(
-    process.execPath,
-    ["--import", "tsx", "src/entries/commands/migrate.ts"],
-    { env: { ...process.env, ...TEST_SECRETS, DATABASE_URL: nowhere, DATABASE_DIRECT_URL }, encoding: "utf8" },
-  );
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["dist/server/migrate.js"], {
+    env: { ...process.env, ...TEST_SECRETS, DATABASE_URL: nowhere, DATABASE_DIRECT_URL },
+    encoding: "utf8",
+  });
   expect([status, stderr]).toEqual([0, ""]);
   expect(stdout).toMatch(/^The schema is up to date/);
 });

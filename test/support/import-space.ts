@@ -60,17 +60,10 @@ export async function importInstallation(
   }
 }
 
-/** Runs the command from its sources. */
-const SOURCES = [process.execPath, "--import", "tsx", "src/entries/faregate.ts"] as const;
-
-/** Starts `faregate import-space` as a process of its own, in the clone. Default: from the sources. */
-export function startImport(
-  folder: string,
-  databaseUrl: string,
-  report: string,
-  [program, ...given]: readonly [string, ...string[]] = SOURCES,
-) {
-  const child = spawn(program, [...given, "import-space", folder, "--report", report], {
+/** Starts `faregate import-space` as a process of its own, as build-server.ts builds it. */
+export function startImport(folder: string, databaseUrl: string, report: string) {
+  const given = ["dist/server/faregate.js", "import-space", folder, "--report", report];
+  const child = spawn(process.execPath, given, {
     cwd: resolve(import.meta.dirname, "../.."),
     env: { ...process.env, ...importVariables(databaseUrl) },
     stdio: ["ignore", "pipe", "pipe"],

@@ -27,6 +27,10 @@ const ENTRIES = {
   doctor: "src/entries/commands/doctor.ts",
   backup: "src/entries/commands/backup.ts",
   restore: "src/entries/commands/restore.ts",
+  "export-organization": "src/entries/commands/export-organization.ts",
+  "import-organization": "src/entries/commands/import-organization.ts",
+  "move-organization": "src/entries/commands/move-organization.ts",
+  start: "src/entries/start.ts",
   "analysis-thread": "src/entries/platform/analysis-thread.ts",
   "bcrypt-thread": "src/entries/platform/bcrypt-thread.mjs",
 };
@@ -42,19 +46,21 @@ const EXTERNAL = [
   "vite",
 ];
 
-/** Entries of the npm package beside these: its command, what that command starts, and the servers on Bun. */
+/** Entries of the npm package beside these: its command, and the servers on Bun. */
 const PACKAGED_ENTRIES = {
   "faregate-server": "src/entries/faregate-server.ts",
-  start: "src/entries/start.ts",
   bun: "src/entries/bun.ts",
   "events-bun": "src/entries/events-bun.ts",
 };
+
+/** Entries of a clone beside these: the command line, which tests start often. It has a package of its own. */
+const CLONE_ENTRIES = { faregate: "src/entries/faregate.ts" };
 
 /** Folder of the driver's copy, beside the servers. */
 const DRIVER = "postgres";
 
 /** Source folders that the servers are built from. */
-const PARTS = ["core", "db", "entries", "events", "http", "operations", "wire"];
+const PARTS = ["cli", "client", "core", "db", "entries", "events", "http", "operations", "wire"];
 
 export const isServerStale = (): boolean => isStale(join(SERVER_FOLDER, "node.js"), PARTS);
 
@@ -89,20 +95,16 @@ export const buildServer = (): Promise<void> =>
   replaceFolder(SERVER_FOLDER, async (fresh) => void (await bundleServer(fresh)));
 
 /**
- * Bundles the servers into a folder. `isPackaged`: for the npm package, which has no sources. `more` adds output files by source.
+ * Bundles the servers into a folder. `isPackaged`: for the npm package, which has no sources.
  * @throws StartupProblem for a driver without its repairs.
  */
-export async function bundleServer(
-  folder: string,
-  isPackaged = false,
-  more: Readonly<Record<string, string>> = {},
-): Promise<Metafile> {
+export async function bundleServer(folder: string, isPackaged = false): Promise<Metafile> {
   const problem = driverProblem(["src"]);
   if (problem !== undefined) throw new StartupProblem(problem);
   const { build } = await import("esbuild");
   const { metafile } = await build({
     absWorkingDir: ROOT,
-    entryPoints: { ...ENTRIES, ...(isPackaged ? PACKAGED_ENTRIES : {}), ...more },
+    entryPoints: { ...ENTRIES, ...(isPackaged ? PACKAGED_ENTRIES : CLONE_ENTRIES) },
     outdir: folder,
     bundle: true,
     splitting: true,

@@ -4,6 +4,7 @@ import { type Config, readConfig } from "../process/config.ts";
 import { requireSecrets, type Secrets } from "../process/given-secrets.ts";
 import { sessionsOf } from "../process/database-access.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
+import { outliveReaders } from "../platform/output.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 import { lockFolder } from "../process/lock.ts";
 import { loadOrCreateSecrets } from "../process/secrets.ts";
@@ -60,6 +61,7 @@ export async function openDatabaseOf(config: Config): Promise<OpenDatabase> {
  * started for the command. Errors print one sentence to stderr and exit with 2.
  */
 export async function runCommand(work: (command: Command) => Promise<number>): Promise<void> {
+  outliveReaders();
   try {
     requireRepairedDriver();
     const config = readConfig(process.env);

@@ -7,6 +7,7 @@ import { requireSecrets, type Secrets } from "../process/given-secrets.ts";
 import type { Finding } from "./doctor-finding.ts";
 import { examineDatabase } from "./doctor-database.ts";
 import { driverProblem } from "../platform/driver.ts";
+import { outliveReaders } from "../platform/output.ts";
 import { examinePooler } from "./doctor-pooler.ts";
 import { examineSignOn } from "./doctor-sign-on.ts";
 import { examineMachine } from "./doctor-machine.ts";
@@ -18,6 +19,7 @@ import { loadOrCreateSecrets } from "../process/secrets.ts";
  * `npm run doctor` checks everything that startup and production depend on, and suggests fixes. Changes nothing; safe
  * beside a running system. Exit code 0, or 1 when a check fails.
  */
+outliveReaders();
 const findings: Finding[] = [];
 const tell = (finding: Finding) => {
   findings.push(finding);

@@ -2,9 +2,11 @@ import { chmod, mkdir, readdir, readFile, readlink, realpath, writeFile } from "
 import { dirname, resolve } from "node:path";
 import { CliFailure, type Io } from "../../cli/command.ts";
 import { decodeFile } from "../../core/pricing/parse/encoding.ts";
+import { outliveReaders } from "./output.ts";
 
 /** Access of the command line to the machine that it runs on. */
 export function cliHost(version: string): Io {
+  outliveReaders();
   const host: Io = {
     version,
     env: process.env,

@@ -1,4 +1,5 @@
 import type { Log, LogLevel } from "../../http/context.ts";
+import { outliveReaders } from "../platform/output.ts";
 
 const ORDER: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
@@ -7,8 +8,7 @@ const SECRETS =
   /\b(usr|org)_[0-9a-f]{8,}|\b(postgres(?:ql)?:\/\/[^:@/\s]*:)[^@\s]*@|\beyJ[\w-]+\.[\w-]+\.[\w-]*|\bwhsec_[\w+/=]+/g;
 
 function toStandardOutput(): (line: string) => void {
-  // Ignore a closed pipe: a missing log reader must not stop the server.
-  if (process.stdout.listenerCount("error") === 0) process.stdout.on("error", () => {});
+  outliveReaders();
   return (line) => void process.stdout.write(`${line}\n`);
 }
 
