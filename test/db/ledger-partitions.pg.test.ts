@@ -135,6 +135,19 @@ it("3,000 contracts that are written in turn leave at most one carried sum per b
   expect(await compactLedger(api.resources.db, now, 1)).toBe(0);
 });
 
+it("a large first partition is not rewritten for a few old movements", async () => {
+  const { client } = api.database.connection;
+  const estimate = (rows: number) => client`
+    update pg_class set reltuples = ${rows} where oid = (
+      select part from faregate_ledger_partitions() where begins = '-infinity')`;
+  await insertAt("now() - interval '60 days'", 20);
+  await estimate(1_000_000);
+  expect(await compactLedger(api.resources.db, now, 30)).toBe(0);
+  await estimate(-1);
+  expect(await compactLedger(api.resources.db, now, 30)).toBe(20);
+  expect((await checkLedger(api.resources.db)).violations).toEqual([]);
+});
+
 it("movements that are recorded, moved and deleted between the two halves of a compaction are not lost", async () => {
   const { client } = api.database.connection;
   const { key } = api.callers.all;
