@@ -17,6 +17,7 @@ import * as hostile from "./hostile.ts";
 import * as importSpace from "./import-space.ts";
 import * as local from "./local.ts";
 import * as localChanges from "./local-changes.ts";
+import * as movements from "./movements.ts";
 import * as offers from "./offers.ts";
 import * as organization from "./organization.ts";
 import * as overrides from "./overrides.ts";
@@ -59,6 +60,7 @@ const NAMED = {
   "import-space": importSpace,
   local,
   "local-changes": localChanges,
+  movements,
   offers,
   organization,
   overrides,

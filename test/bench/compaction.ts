@@ -8,6 +8,8 @@ import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { compactPartitions } from "../../src/db/queries/ledger-partitions.ts";
 import { MIGRATIONS } from "../support/postgres-server.ts";
+import { insertContracts, insertMovements } from "./metered.ts";
+import { cpuMsOf } from "./processes.ts";
 import type { BenchRow } from "./pricing.ts";
 
 /*
@@ -23,24 +25,30 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const movements = contracts * 100;
   const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));
   const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
-  const { client, db, close } = connect(database.url, { maxConnections: 4 });
+  const { client, close } = connect(database.url, { maxConnections: 4 });
+  // Of one connection, whose backend's processor time is read.
+  const compaction = connect(database.url, { maxConnections: 1 });
+  const { db } = compaction;
   try {
     await migrate(database.url, MIGRATIONS);
     await fill(client, contracts, movements);
     const alone = await consumeFor(client, contracts, Promise.resolve(pause(quick ? 3_000 : 15_000)));
-    const begun = performance.now();
+    const [backend] = await compaction.client<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    const [begun, cpuBefore] = [performance.now(), cpuMsOf(backend?.pid)];
     const compacting = compactPartitions(db, new Date(Date.now() - 7 * DAY_MS)).then((removed) => ({
       removed,
       seconds: (performance.now() - begun) / 1_000,
+      cpu: (cpuMsOf(backend?.pid) - cpuBefore) / 1_000,
     }));
     const beside = await consumeFor(client, contracts, compacting);
-    const { removed, seconds } = await compacting;
+    const { removed, seconds, cpu } = await compacting;
     if (removed !== movements) throw new Error(`${removed} of ${movements} movements were summed up`);
     const { violations } = await checkLedger(db);
     if (violations.length > 0) throw new Error(JSON.stringify(violations[0]));
     return [
       {
         name: `summing up ${movements} movements of ${contracts} contracts (s)`,
+        detail: `${cpu.toFixed(1)} s of processor time`,
         value: seconds,
         target: "<= 60",
         ok: seconds <= 60,
@@ -54,6 +62,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
       },
     ];
   } finally {
+    await compaction.close(0);
     await close(0);
     await database.stop();
     await rm(folder, { recursive: true, force: true });
@@ -62,25 +71,11 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Fills one day, nine days ago, with movements of all contracts in turn. */
+/** Fills one day, nine days ago. */
 async function fill(sql: Sql, contracts: number, movements: number): Promise<void> {
-  await sql.unsafe(`
-    insert into users (id, username, password_hash, role) values ('u', 'ada', 'x', 'ADMIN');
-    insert into organizations (id, name, owner_id) values ('one', 'One', 'u');
-    insert into services (id, organization_id, name, name_key) values ('s', 'one', 'S', 's');
-    insert into pricings (id, organization_id, service_id, version, version_key, availability, source, model, model_hash, declared_at)
-      values ('p', 'one', 's', '1', '1', 'active', '', '{}', '', now());
-    insert into contracts (id, organization_id, user_id, username, start_date, end_date)
-      select 'contract-000000-' || n, 'one', 'user-' || n, 'user', now(), now() from generate_series(1, ${contracts}) n;
-    insert into contract_services (contract_id, organization_id, service_id, pricing_id, position, add_ons)
-      select id, 'one', 's', 'p', 0, '{}' from contracts;
-    insert into usage_levels (contract_id, organization_id, service_id, limit_name, position, limit_value, consumed, used_tenths)
-      select id, 'one', 's', 'maxCalls', 0, 1e12, ${movements / contracts}, 0 from contracts;
-    insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
-      select 'contract-000000-' || (n % ${contracts} + 1), 'one', 's', 'maxCalls', 'consume', 's-call', 'filled', 1,
-        date_trunc('week', now(), 'UTC') - interval '9 days' + n * (interval '1 day' / ${movements})
-      from generate_series(1, ${movements}) n;
-    update usage_rollup set up_to = (select last_value from usage_ledger_id_seq)`);
+  await insertContracts(sql, contracts, movements / contracts);
+  const begins = "date_trunc('week', now(), 'UTC') - interval '9 days'";
+  await insertMovements(sql, { contracts, movements, begins, span: "interval '1 day'" });
   await sql.unsafe("vacuum analyze");
   await sql.unsafe("checkpoint");
 }
