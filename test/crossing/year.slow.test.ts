@@ -1,5 +1,7 @@
+import { sql } from "drizzle-orm";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { contracts } from "../../src/db/schema.ts";
 import { makePartitions } from "../../src/db/queries/ledger-partitions.ts";
 import {
   compactLedger,
@@ -13,6 +15,8 @@ import {
   pruneUsageKeys,
 } from "../../src/db/queries/retention.ts";
 import { createRollUp, pruneRollUp } from "../../src/db/queries/usage-rollup.ts";
+import { contextOf } from "../../src/operations/context.ts";
+import { renewDueLevels } from "../../src/operations/due-holds.ts";
 import { pruneOutbox } from "../../src/events/retention.ts";
 import { claimDeliveries } from "../../src/events/webhook-claims.ts";
 import { makeDeliveries, pruneDeliveries, settleDelivered } from "../../src/events/webhook-rows.ts";
@@ -33,6 +37,8 @@ const CONTRACTS = Number(process.env["YEAR_CONTRACTS"] ?? 20);
 /** Usage of each of them per month, sent in batches. */
 const MOVEMENTS = Number(process.env["YEAR_MOVEMENTS"] ?? 4);
 const PER_BATCH = 1_000;
+/** Contracts that are created, and whose balances are renewed, at the same time. */
+const AT_ONCE = 4;
 const DAY_MS = 86_400_000;
 const DAYS = 30;
 /** Tables that grow with accounts, contracts and configuration, and with their changes. Retention bounds every other one. */
@@ -170,14 +176,18 @@ async function openCompany(): Promise<World> {
     { url: "https://127.0.0.1:9/faregate" },
     owner.key,
   );
-  for (let n = 0; n < CONTRACTS; n += 1)
-    await world.must("POST", "/contracts", {
-      userContact: { userId: `customer-${n}`, username: `customer-${n}` },
+  const contract = (userId: string) =>
+    world.must("POST", "/contracts", {
+      userContact: { userId, username: userId },
       billingPeriod: { autoRenew: true, renewalDays: 30 },
       contractedServices: { tasker: "1.0.0" },
       subscriptionPlans: { tasker: "PRO" },
       subscriptionAddOns: {},
     });
+  for (let first = 0; first < CONTRACTS; first += AT_ONCE)
+    await Promise.all(
+      Array.from({ length: Math.min(AT_ONCE, CONTRACTS - first) }, (_, i) => contract(`customer-${first + i}`)),
+    );
   return world;
 }
 
@@ -195,6 +205,16 @@ async function useOnce(company: World, key: string): Promise<void> {
   }
 }
 
+/** Moves the clock on. With `sweeps`, an event server does its background work then; balances are renewed several at once. */
+async function passTime(world: World, milliseconds: number, sweeps: boolean): Promise<void> {
+  await world.pass(milliseconds, false);
+  if (!sweeps) return;
+  const ctx = contextOf(servers.api.resources, { kind: "anonymous" });
+  const part = (n: number) => sql`abs(hashtext(${contracts.id})::bigint) % ${AT_ONCE} = ${n}`;
+  await Promise.all(Array.from({ length: AT_ONCE }, (_, n) => renewDueLevels(ctx, part(n))));
+  await world.pass(0, true);
+}
+
 async function liveOneMonth(company: World, world: World, month: number): Promise<void> {
   const every = Math.max(1, Math.floor(STEPS / MOVEMENTS));
   const steps = fc.sample(step, { numRuns: STEPS, seed: month });
@@ -203,7 +223,7 @@ async function liveOneMonth(company: World, world: World, month: number): Promis
     for (const userId of world.users)
       await world.call("POST", `/features/${userId}/${world.service}-board`, { [world.limit]: 1 });
     // An event server is away for a day now and then; what is due is carried out by whoever asks.
-    await world.pass((DAYS * DAY_MS) / STEPS, i % 13 !== 0);
+    await passTime(world, (DAYS * DAY_MS) / STEPS, i % 13 !== 0);
     if (i % every === 0) await useOnce(company, `${month}-${i}`);
     if (i % 10 === 0) await retain();
   }
