@@ -88,6 +88,8 @@ export interface Change {
   after?: object | undefined;
   /** Author, if not the caller. A scheduled change has the actor that scheduled it. */
   author?: Author | undefined;
+  /** Request that made the change, if not the caller's. */
+  requestId?: string | undefined;
 }
 
 /** Truncates a name to its first 512 characters. Older organization names are longer than an index entry may be. */
@@ -107,7 +109,7 @@ export async function auditAll(ctx: Context, changes: readonly Change[]): Promis
   if (changes.length === 0) return;
   const caller = ctx.author ?? authorOf(ctx.caller);
   const rows = storableJson(
-    changes.map(({ action, organizationId, target, before, after, author = caller }) => ({
+    changes.map(({ action, organizationId, target, before, after, author = caller, requestId = ctx.requestId }) => ({
       actor_kind: author.actorKind,
       actor_id: author.actorId,
       action,
@@ -115,15 +117,17 @@ export async function auditAll(ctx: Context, changes: readonly Change[]): Promis
       target: auditTarget(target),
       before: before ?? null,
       after: after ?? null,
+      request_id: requestId ?? null,
     })),
   );
   await ctx.db.execute(sql`
     insert into audit_log
       (at, organization_id, actor_kind, actor_id, action, target, before, after, request_id)
     select ${ctx.resources.now().toISOString()}::timestamptz, organization_id, actor_kind, actor_id, action, target,
-      nullif(before::text, 'null')::json, nullif(after::text, 'null')::json, ${ctx.requestId ?? null}
+      nullif(before::text, 'null')::json, nullif(after::text, 'null')::json, request_id
     from json_to_recordset(${rows}::json)
-      as given (actor_kind text, actor_id text, action text, organization_id text, target text, before json, after json)
+      as given (actor_kind text, actor_id text, action text, organization_id text, target text, before json, after json,
+        request_id text)
   `);
 }
 

@@ -16,7 +16,7 @@ import { factsOf } from "./contract-audit.ts";
 import { expireHoldsOf } from "./due-holds.ts";
 import { Failure } from "./errors.ts";
 import { followSubscriptions } from "./followed-contracts.ts";
-import { readState } from "./followed-state.ts";
+import { readStates } from "./followed-state.ts";
 import { type LockedServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
 /*
@@ -162,14 +162,17 @@ async function followBilled(
     const [contract] = await ctx.db.select().from(contracts).where(eq(contracts.id, change.contractId));
     const { organizationId, userId } = change;
     const follow = async (ctx: Context) => {
-      const state = await readState(ctx, { organizationId, userId }, []);
-      const followed = { organizationId, userId, contract, state, locked, cause: undefined };
-      const { audits, ...result } = await followSubscriptions(ctx, followed);
-      await auditAll(ctx, audits);
-      return result;
+      const state = (await readStates(ctx, { organizationId, userIds: [userId] }, [])).get(userId);
+      const followers = state === undefined ? [] : [{ userId, contract, state, cause: undefined }];
+      const results = await followSubscriptions(ctx, { organizationId, locked, followers });
+      await auditAll(
+        ctx,
+        results.flatMap(({ audits }) => audits),
+      );
+      return results.flatMap(({ events }) => events);
     };
     try {
-      events.push(...(await transaction({ ...ctx, author: change }, follow)).events);
+      events.push(...(await transaction({ ...ctx, author: change }, follow)));
     } catch (error) {
       // The change itself holds; the pricing refuses what follows it.
       if (!(error instanceof Failure)) throw error;

@@ -1,9 +1,9 @@
-import { asc, eq, sql } from "drizzle-orm";
+import { and, asc, eq, sql } from "drizzle-orm";
 import type { AppliedTarget } from "../core/billing/plan.ts";
-import { readApplied, readFollowed } from "../db/queries/billing.ts";
+import { readApplied, readFollowed, type UserAddresses } from "../db/queries/billing.ts";
+import { isAnyOf } from "../db/postgres/lists.ts";
 import { newestActiveVersions, versionKey } from "../db/queries/pricings.ts";
 import { contracts, contractServices, pricings, services } from "../db/schema.ts";
-import { isAtAddress } from "./contract-address.ts";
 import type { Context } from "./context.ts";
 import type { ResolvedVersion } from "./subscriptions.ts";
 
@@ -21,10 +21,14 @@ export interface HeldService extends ResolvedVersion {
   addOns: Record<string, number> | null;
 }
 
-/** Reads the services of the contract at this address, in its order. */
-export async function readServices(ctx: Context, user: UserAddress): Promise<HeldService[]> {
+/** Reads the services of the contracts of end users, each contract's in its order. */
+export async function readServices(
+  ctx: Context,
+  { organizationId, userIds }: UserAddresses,
+): Promise<(HeldService & { userId: string })[]> {
   return ctx.db
     .select({
+      userId: contracts.userId,
       key: services.nameKey,
       serviceId: services.id,
       pricingId: pricings.id,
@@ -39,14 +43,8 @@ export async function readServices(ctx: Context, user: UserAddress): Promise<Hel
     .innerJoin(contractServices, eq(contractServices.contractId, contracts.id))
     .innerJoin(services, eq(services.id, contractServices.serviceId))
     .innerJoin(pricings, eq(pricings.id, contractServices.pricingId))
-    .where(isAtAddress(user))
+    .where(and(eq(contracts.organizationId, organizationId), isAnyOf(contracts.userId, userIds)))
     .orderBy(asc(contractServices.position));
-}
-
-/** Address of a user's contract, which need not exist. */
-interface UserAddress {
-  organizationId: string;
-  userId: string;
 }
 
 /** A newest active version by service key. */
@@ -68,15 +66,27 @@ export interface FollowedState {
 }
 
 /**
- * Reads the state of a user's contract in one round trip. Call it with the contract and its services locked. `added`: keys of
- * services that the contract lacks.
+ * Reads the states of end users' contracts in one round trip, by user. Call it with the contracts and their services locked.
+ * `added`: keys of services that some of the contracts lack.
  */
-export async function readState(ctx: Context, user: UserAddress, added: readonly string[]): Promise<FollowedState> {
+export async function readStates(
+  ctx: Context,
+  users: UserAddresses,
+  added: readonly string[],
+): Promise<ReadonlyMap<string, FollowedState>> {
   const [followed, held, applied, newest] = await Promise.all([
-    readFollowed(ctx.db, user),
-    readServices(ctx, user),
-    readApplied(ctx.db, user),
-    readVersions(ctx, user.organizationId, added),
+    readFollowed(ctx.db, users),
+    readServices(ctx, users),
+    readApplied(ctx.db, users),
+    readVersions(ctx, users.organizationId, added),
   ]);
-  return { followed, held, applied, newest };
+  const states = users.userIds.map((userId) => {
+    const isTheirs = (row: { userId: string }) => row.userId === userId;
+    const target = applied.find(isTheirs)?.applied ?? null;
+    return [
+      userId,
+      { followed: followed.filter(isTheirs), held: held.filter(isTheirs), applied: target, newest },
+    ] as const;
+  });
+  return new Map(states);
 }

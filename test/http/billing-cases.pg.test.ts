@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, beforeEach, expect, it, test } from "vitest";
 import type { Stripe } from "stripe";
 import type { MessageView } from "../../src/operations/billing/messages.ts";
@@ -66,13 +67,14 @@ const consume = (userId: string, amount: number) =>
     key: api.callers.all.key,
     body: { "tasker-maxTasks": amount },
   });
-const audited = async (userId: string) => {
-  const log = await api.call<{ data: { action: string; target: string; after: object }[] }>(
+const audited = async (userId: string) => (await auditedIn(userId)).filter(({ target }) => target === userId);
+const auditedIn = async (users: string) => {
+  const log = await api.call<{ data: { action: string; target: string; after: object; requestId: string }[] }>(
     "GET",
     `/organizations/${api.callers.organizationId}/audit-log?limit=100`,
     { key: api.callers.owner.key },
   );
-  return log.body.data.filter(({ action, target }) => target === userId && action.startsWith("contract."));
+  return log.body.data.filter(({ action, target }) => target.startsWith(users) && action.startsWith("contract."));
 };
 
 const permutations = <T>(items: readonly T[]): T[][] =>
@@ -507,6 +509,50 @@ test("messages of two connections and many users at once leave a contract each",
   expect(new Set(answers.map(({ body }) => body.outcome))).toEqual(new Set(["applied", "unchanged"]));
   for (const userId of new Set(users))
     expect(await show(userId)).toMatchObject({ subscriptionPlans: { tasker: "PRO" } });
+});
+
+test("messages that wait share transactions, and one that is refused or repeated changes nothing for the others", async () => {
+  const users = Array.from({ length: 14 }, (_, index) => `shared-${index}`);
+  const sent = users.map((userId, index) =>
+    event(
+      "created",
+      {
+        id: `sub_${userId}`,
+        customer: `cus_${userId}`,
+        metadata: { userId },
+        // One has an add-on that its plan excludes, one a price of no map.
+        ...(index === 3 ? { items: ["price_free", "price_tasks"] } : {}),
+        ...(index === 4 ? { items: ["price_new"] } : {}),
+      },
+      at(0),
+      `evt_${userId}`,
+    ),
+  );
+  const repeated = sent[0];
+  const moved = event("updated", { id: "sub_shared-1", metadata: { userId: "shared-1" }, ...BUSINESS }, at(0, 2000));
+  const answers = await Promise.all(
+    [...sent, ...(repeated === undefined ? [] : [repeated]), moved].map((each) => stripe.send(each)),
+  );
+  const outcomes = answers.map(({ body }) => body.outcome);
+  const expected = users.map((_, index) => ({ 3: "failed", 4: "unmapped" })[index] ?? "applied");
+  // The two messages of one subscription may arrive in either order.
+  expect(outcomes.toSpliced(1, 1)).toEqual([...expected.toSpliced(1, 1), "applied", "applied"]);
+  const log = await auditedIn("shared-");
+  for (const [index, userId] of users.entries()) {
+    const plan = index === 1 ? "BUSINESS" : "PRO";
+    const contract = await show(userId);
+    if (expected[index] === "applied") expect(contract).toMatchObject({ subscriptionPlans: { tasker: plan } });
+    else expect(contract).toBeUndefined();
+    const entries = expected[index] === "applied" ? ["contract.create"] : [];
+    if (index !== 1) expect(log.filter(({ target }) => target === userId).map(({ action }) => action)).toEqual(entries);
+  }
+  // Each entry names the request of its message.
+  expect(new Set(log.map(({ requestId }) => requestId)).size).toBe(log.length);
+  expect(await messages("?limit=100")).toHaveLength(15);
+  const [stored] = await api.resources.db.execute<{ transactions: number }>(
+    sql`select count(distinct xmin::text)::integer as transactions from billing_messages where subscription like 'sub_shared-%'`,
+  );
+  expect(stored?.transactions).toBeLessThan(15);
 });
 
 test("the periods of the calendar renew from the start: 31 January, 28 February, 31 March, in one event (10)", async () => {

@@ -58,7 +58,11 @@ test("a message that finds the queue full is refused with a moment to try again,
   const queue = createMessageQueue({ concurrency: 1, maxWaiting: 0 });
   api.resources.messages = queue;
   let finish = () => {};
-  const other = queue.run("another connection", () => new Promise<void>((resolve) => (finish = resolve)));
+  const other = queue.run(
+    "another connection",
+    null,
+    () => new Promise<null[]>((resolve) => (finish = () => resolve([null]))),
+  );
   const event = eventOf("customer.subscription.created", subscriptionOf(), START);
   const refused = await stripe.send(event);
   expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "5"]);

@@ -9,6 +9,7 @@ import { isAnyOf, textArray } from "../postgres/lists.ts";
 import {
   billingConnections,
   billingLinks,
+  type billingMessages,
   billingSubscriptions,
   contractBilling,
   contractBlocks,
@@ -45,40 +46,65 @@ export async function countUnapplied(db: Database, organizationId: string): Prom
   return row?.count ?? 0;
 }
 
-/** Reads what is known of a subscription. */
-export async function readSubscription(
+/** Reads what is known of subscriptions of a connection. */
+export async function readSubscriptions(
   tx: Database,
-  name: SubscriptionName,
-): Promise<typeof billingSubscriptions.$inferSelect | undefined> {
-  const [row] = await tx.select().from(billingSubscriptions).where(at(name));
-  return row;
+  { connectionId, subscriptions }: { connectionId: string; subscriptions: readonly string[] },
+): Promise<(typeof billingSubscriptions.$inferSelect)[]> {
+  return tx
+    .select()
+    .from(billingSubscriptions)
+    .where(
+      and(
+        eq(billingSubscriptions.connectionId, connectionId),
+        isAnyOf(billingSubscriptions.subscription, subscriptions),
+      ),
+    );
 }
 
-/** Stores what is known of a subscription. */
-export async function putSubscription(
+/** Stores what is known of subscriptions, of which each is named once. */
+export async function putSubscriptions(
   tx: Database,
-  row: SubscriptionName & { userId: string; register: SubscriptionRegister },
+  rows: readonly (SubscriptionName & { userId: string; register: SubscriptionRegister })[],
 ): Promise<void> {
-  await tx
-    .insert(billingSubscriptions)
-    .values(row)
-    .onConflictDoUpdate({
-      target: [
-        billingSubscriptions.connectionId,
-        billingSubscriptions.subscription,
-        billingSubscriptions.organizationId,
-      ],
-      set: { register: row.register },
-    });
+  await tx.execute(sql`
+    insert into billing_subscriptions (connection_id, organization_id, subscription, user_id, register)
+    select "connectionId", "organizationId", subscription, "userId", register
+    from json_to_recordset(${JSON.stringify(rows)}::json) as given ("connectionId" text, "organizationId" text,
+      subscription text, "userId" text, register json)
+    on conflict (connection_id, subscription, organization_id) do update set register = excluded.register`);
 }
 
-/** Reads the subscriptions of an end user over all connections of the organization, without detached ones. */
+/** A received message with its outcome. */
+export type ReceivedMessage = Omit<typeof billingMessages.$inferInsert, "seq">;
+
+/** Stores received messages, in their order. */
+export async function insertMessages(tx: Database, messages: readonly ReceivedMessage[]): Promise<void> {
+  if (messages.length === 0) return;
+  await tx.execute(sql`
+    insert into billing_messages (connection_id, organization_id, message_id, type, subscription, customer, user_id,
+      created_at, received_at, content, outcome, reason)
+    select "connectionId", "organizationId", "messageId", type, subscription, customer, "userId", "createdAt", "receivedAt",
+      content, outcome, reason
+    from json_to_recordset(${JSON.stringify(messages)}::json) as given ("connectionId" text, "organizationId" text,
+      "messageId" text, type text, subscription text, customer text, "userId" text, "createdAt" timestamptz,
+      "receivedAt" timestamptz, content json, outcome text, reason text)`);
+}
+
+/** End users of one organization. */
+export interface UserAddresses {
+  organizationId: string;
+  userIds: readonly string[];
+}
+
+/** Reads the subscriptions of end users over all connections of the organization, without detached ones. */
 export async function readFollowed(
   tx: Database,
-  user: { organizationId: string; userId: string },
-): Promise<(Followed & { connectionId: string })[]> {
+  { organizationId, userIds }: UserAddresses,
+): Promise<(Followed & { connectionId: string; userId: string })[]> {
   return tx
     .select({
+      userId: billingSubscriptions.userId,
       connectionId: billingConnections.id,
       provider: billingConnections.provider,
       register: billingSubscriptions.register,
@@ -88,42 +114,48 @@ export async function readFollowed(
     .innerJoin(billingConnections, eq(billingConnections.id, billingSubscriptions.connectionId))
     .where(
       and(
-        eq(billingSubscriptions.organizationId, user.organizationId),
-        eq(billingSubscriptions.userId, user.userId),
+        eq(billingSubscriptions.organizationId, organizationId),
+        isAnyOf(billingSubscriptions.userId, userIds),
         eq(billingSubscriptions.isDetached, false),
       ),
     )
     .orderBy(billingSubscriptions.connectionId, billingSubscriptions.subscription);
 }
 
-/** Reads the target that was applied last to the contract of an end user; null if none was. */
+/** Reads the targets that were applied last to the contracts of end users. */
 export async function readApplied(
   tx: Database,
-  user: { organizationId: string; userId: string },
-): Promise<AppliedTarget | null> {
-  const [row] = await tx
-    .select({ applied: contractBilling.applied })
+  { organizationId, userIds }: UserAddresses,
+): Promise<{ userId: string; applied: AppliedTarget }[]> {
+  return tx
+    .select({ userId: contracts.userId, applied: contractBilling.applied })
     .from(contracts)
     .innerJoin(contractBilling, eq(contractBilling.contractId, contracts.id))
-    .where(and(eq(contracts.organizationId, user.organizationId), eq(contracts.userId, user.userId)));
-  return row?.applied ?? null;
+    .where(and(eq(contracts.organizationId, organizationId), isAnyOf(contracts.userId, userIds)));
 }
 
-/** Finds the keys of the services that an end user's contract has (`isHeld`), or that the user ever bought. */
+/** A service that the contract of an end user has (`isHeld`), or that the user ever bought. */
+export interface LockableService {
+  userId: string;
+  key: string;
+  isHeld: boolean;
+}
+
+/** Finds the services of end users' contracts, and those that the users ever bought. */
 export async function findServicesToLock(
   tx: Database,
-  { organizationId, userId }: { organizationId: string; userId: string },
-): Promise<{ key: string; isHeld: boolean }[]> {
-  return tx.execute<{ key: string; isHeld: boolean }>(sql`
-    select s.name_key as key, true as "isHeld"
+  { organizationId, userIds }: UserAddresses,
+): Promise<LockableService[]> {
+  return tx.execute<LockableService & Record<string, unknown>>(sql`
+    select c.user_id as "userId", s.name_key as key, true as "isHeld"
     from contracts c
     join contract_services cs on cs.contract_id = c.id
     join services s on s.id = cs.service_id
-    where c.organization_id = ${organizationId} and c.user_id = ${userId}
+    where c.organization_id = ${organizationId} and ${isAnyOf(sql`c.user_id`, userIds)}
     union all
-    select json_array_elements_text(b.register->'everServices'), false
+    select b.user_id, json_array_elements_text(b.register->'everServices'), false
     from billing_subscriptions b
-    where b.organization_id = ${organizationId} and b.user_id = ${userId} and not b.is_detached`);
+    where b.organization_id = ${organizationId} and ${isAnyOf(sql`b.user_id`, userIds)} and not b.is_detached`);
 }
 
 /** Stores the target that was applied to a contract, and the subscription that it shows. */

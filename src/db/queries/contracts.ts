@@ -3,7 +3,13 @@ import { END_OF_TIME } from "../../core/period.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
-import { dropLevels, putLevels, recordServiceRemoval, type SubscribedService } from "./contract-levels.ts";
+import {
+  dropLevels,
+  numberedContracts,
+  putLevels,
+  recordServiceRemoval,
+  type SubscribedService,
+} from "./contract-levels.ts";
 import { countSeats } from "./contract-members.ts";
 import { recordStates } from "./contract-states.ts";
 import { followLevels } from "./holds.ts";
@@ -36,16 +42,28 @@ export async function lockSubscribers(
   return locked.filter((row) => holders.has(row.id));
 }
 
-/** Passes a subscription's services as one JSON parameter, so that the statement text does not depend on their number. */
-function servicesParameter(next: readonly SubscribedService[]): string {
+/** Contracts with the same services, plans and add-ons. */
+export interface SubscriptionGroup {
+  contractIds: readonly string[];
+  next: readonly SubscribedService[];
+}
+
+/**
+ * Passes the services of subscriptions as one JSON parameter, so that the statement text does not depend on their number. Each has
+ * its group's number.
+ */
+function servicesParameter(groups: readonly SubscriptionGroup[]): string {
   return JSON.stringify(
-    next.map(({ serviceId, pricingId, plan, addOns }, position) => ({
-      service_id: serviceId,
-      pricing_id: pricingId,
-      position,
-      plan,
-      add_ons: addOns,
-    })),
+    groups.flatMap(({ next }, number) =>
+      next.map(({ serviceId, pricingId, plan, addOns }, position) => ({
+        number,
+        service_id: serviceId,
+        pricing_id: pricingId,
+        position,
+        plan,
+        add_ons: addOns,
+      })),
+    ),
   );
 }
 
@@ -70,7 +88,7 @@ export async function replaceSubscriptions(
   );
   const ended = await endLeavingTerms(tx, { ...input, leaving: sql`not ${staying}` });
   await tx.execute(sql`delete from contract_services where ${ofThese} and not ${staying}`);
-  await addSubscriptions(tx, input);
+  await addSubscriptions(tx, [input], input.now);
   await countSeats(tx, input);
   await followLevels(tx, input);
   return ended;
@@ -80,26 +98,19 @@ export async function replaceSubscriptions(
  * Inserts missing services and levels: the part of replaceSubscriptions that a contract without services needs. Sends both
  * statements at once, so that further ones can follow them in the same round trip.
  */
-export async function addSubscriptions(
-  tx: Database,
-  input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
-): Promise<void> {
-  const { next } = input;
-  if (next.length === 0) return;
-  await Promise.all([putServices(tx, input), putLevels(tx, [input], input.now)]);
+export async function addSubscriptions(tx: Database, groups: readonly SubscriptionGroup[], now: Date): Promise<void> {
+  if (groups.every(({ next }) => next.length === 0)) return;
+  await Promise.all([putServices(tx, groups), putLevels(tx, groups, now)]);
 }
 
-async function putServices(
-  tx: Database,
-  { contractIds, next }: { contractIds: readonly string[]; next: readonly SubscribedService[] },
-): Promise<void> {
+async function putServices(tx: Database, groups: readonly SubscriptionGroup[]): Promise<void> {
   await tx.execute(sql`
     insert into contract_services (contract_id, organization_id, service_id, pricing_id, position, plan, add_ons)
-    select c.id, c.organization_id, s.service_id, s.pricing_id, s.position, s.plan, s.add_ons
-    from contracts c
-    cross join json_to_recordset(${servicesParameter(next)}::json)
-      as s (service_id text, pricing_id text, position integer, plan text, add_ons json)
-    where ${isAnyOf(sql`c.id`, contractIds)}
+    select c.id, contracts.organization_id, s.service_id, s.pricing_id, s.position, s.plan, s.add_ons
+    from ${numberedContracts(groups)} as c (id, number)
+    join json_to_recordset(${servicesParameter(groups)}::json)
+      as s (number integer, service_id text, pricing_id text, position integer, plan text, add_ons json) using (number)
+    join contracts on contracts.id = c.id
     on conflict (contract_id, service_id, organization_id) do update set
       pricing_id = excluded.pricing_id, position = excluded.position, plan = excluded.plan, add_ons = excluded.add_ons
   `);

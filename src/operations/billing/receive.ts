@@ -6,15 +6,18 @@ import {
   type RawMessage,
   storableMessage,
 } from "../../core/billing/message.ts";
-import { violates } from "../../db/postgres/connect.ts";
-import { lockNames } from "../../db/queries/billing.ts";
+import { databaseError, violates } from "../../db/postgres/connect.ts";
+import { isAnyOf } from "../../db/postgres/lists.ts";
+import { sentTogether } from "../../db/postgres/pipeline.ts";
+import { insertMessages, lockNames, type ReceivedMessage } from "../../db/queries/billing.ts";
 import { billingConnections, billingMessages, organizations } from "../../db/schema.ts";
 import { isIdentifier, moveOf, refuseMove } from "../access.ts";
 import { type Context, transaction } from "../context.ts";
 import { openApiKey } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 import type { ConnectionRow } from "./connections.ts";
-import { handleMessage, namesOf, readAhead, type Records, writeRecords } from "./handle.ts";
+import { type Addressee, OneUserTwice, readAhead, type Records } from "./follow.ts";
+import { handleMessage, handleTogether, isShareable, namesOf, writeRecords } from "./handle.ts";
 
 /** Answer to a provider. */
 export interface MessageAnswer {
@@ -55,7 +58,11 @@ export async function receiveMessage(
   // Without an id it cannot be stored; a provider that repeats it would not change it.
   if (typeof message === "string") return { outcome: "failed", reason: message };
   try {
-    return await ctx.resources.messages.run(connectionId, () => retryCreation(() => store(ctx, connection, message)));
+    return await ctx.resources.messages.run(
+      connectionId,
+      { ctx, connection, message, requestId: ctx.requestId },
+      apply,
+    );
   } catch (error) {
     if (TABLES.some((table) => violates(error, `billing_${table}_connection_fk`))) throw notFound(connectionId);
     throw error;
@@ -87,41 +94,113 @@ export async function retryCreation<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-function store(ctx: Context, connection: ConnectionRow, message: BillingMessage): Promise<MessageAnswer> {
-  const { id: connectionId, organizationId } = connection;
-  return transaction({ ...ctx, author: { actorKind: "billing", actorId: connectionId } }, async (ctx) => {
-    const find = async () =>
-      ctx.db
-        .select({ outcome: billingMessages.outcome, reason: billingMessages.reason })
-        .from(billingMessages)
-        .where(and(eq(billingMessages.connectionId, connectionId), eq(billingMessages.messageId, message.id)));
-    // Sent together: Postgres reads after it has acquired the locks.
-    const [, [known], ahead] = await Promise.all([
-      lockNames(ctx.db, connectionId, [...namesOf(message), `message ${message.id}`]),
-      find(),
-      readAhead(ctx, connection, message),
-    ]);
-    if (known !== undefined) return known;
-    const records: Records = { audits: [], events: [] };
-    const { outcome, reason, userId } = await handleMessage(ctx, connection, message, records, ahead);
-    const { content } = message;
-    const now = ctx.resources.now();
-    const insert = async () =>
-      ctx.db.insert(billingMessages).values({
-        connectionId,
-        organizationId,
-        messageId: message.id,
-        type: message.type,
-        subscription: "subscription" in content ? content.subscription : null,
-        customer: "customer" in content ? content.customer : null,
-        userId,
-        createdAt: message.createdAt === 0 ? now : new Date(message.createdAt),
-        receivedAt: now,
-        content,
-        outcome,
-        reason,
-      });
-    await Promise.all([insert(), writeRecords(ctx, records)]);
-    return { outcome, reason };
+/** A verified message, with the context of its request. */
+interface Received extends Addressee<BillingMessage> {
+  ctx: Context;
+}
+
+/**
+ * Applies messages of one connection that wait together: as many as possible in one transaction, then those that must not share
+ * it with them. Returns answers and errors in their order.
+ */
+async function apply(received: readonly Received[]): Promise<(MessageAnswer | Error)[]> {
+  const [first] = received;
+  if (first === undefined) return [];
+  const shared = shareable(received);
+  const now = shared.length === 0 ? [first] : shared;
+  const later = received.filter((each) => !now.includes(each));
+  const answers = [...(await attempt(now)), ...(await apply(later))];
+  const byMessage = new Map([...now, ...later].map((each, i) => [each, answers[i]]));
+  return received.map((each) => byMessage.get(each) ?? new Error("a message has no answer"));
+}
+
+/** Applies messages in one transaction. If one of them fails it, repeats it with each half of them. */
+async function attempt(received: readonly Received[]): Promise<(MessageAnswer | Error)[]> {
+  try {
+    return await retryCreation(() => store(received));
+  } catch (error) {
+    const isOfOne = error instanceof OneUserTwice || error instanceof Failure || databaseError(error) !== undefined;
+    // Others, such as an unreachable database, fail every transaction.
+    if (received.length === 1 || !isOfOne) {
+      return received.map(() => (error instanceof Error ? error : new Error(String(error))));
+    }
+    const half = Math.ceil(received.length / 2);
+    return [...(await attempt(received.slice(0, half))), ...(await attempt(received.slice(half)))];
+  }
+}
+
+/** Returns the messages that can share a transaction: the first of each subscription, customer, user and id. */
+function shareable(received: readonly Received[]): Received[] {
+  const taken = new Set<string>();
+  return received.filter(({ message }) => {
+    const { content, id } = message;
+    const user = content.kind === "subscription" && content.userId !== null ? [`user ${content.userId}`] : [];
+    const names = [...namesOf(message), ...user, `message ${id}`];
+    const isFree = isShareable(message) && names.every((name) => !taken.has(name));
+    // Later messages of these names stay behind this one.
+    for (const name of names) taken.add(name);
+    return isFree;
   });
 }
+
+/** Stores messages of one connection with their outcomes, in one transaction. A repeated one answers what it answered. */
+function store(received: readonly Received[]): Promise<MessageAnswer[]> {
+  const [first] = received;
+  if (first === undefined) return Promise.resolve([]);
+  const { id: connectionId, organizationId } = first.connection;
+  const author = { actorKind: "billing" as const, actorId: connectionId };
+  return transaction({ ...first.ctx, author }, async (ctx) => {
+    const messages = received.map(({ message }) => message);
+    const ids = messages.map(({ id }) => id);
+    // Sent together: Postgres reads after it has acquired the locks.
+    const [, stored, ahead] = await Promise.all([
+      lockNames(ctx.db, connectionId, [...messages.flatMap(namesOf), ...ids.map((id) => `message ${id}`)]),
+      findStored(ctx, connectionId, ids),
+      readAhead(ctx, first.connection, messages),
+    ]);
+    const answers = new Map<string, MessageAnswer>(stored.map(({ messageId, ...answer }) => [messageId, answer]));
+    const fresh = received.filter(({ message }) => !answers.has(message.id));
+    const records: Records = { audits: [], events: [] };
+    const [only, ...others] = fresh;
+    const handled =
+      only !== undefined && others.length === 0
+        ? [await handleMessage(ctx, only.connection, only.message, records, ahead)]
+        : await handleTogether(ctx, fresh, records, ahead);
+    const now = ctx.resources.now();
+    const rows = fresh.flatMap(({ message }, i): ReceivedMessage[] => {
+      const result = handled[i];
+      if (result === undefined) throw new Error(`message ${message.id} was not handled`);
+      const { outcome, reason, userId } = result;
+      answers.set(message.id, { outcome, reason });
+      const { content } = message;
+      return [
+        {
+          connectionId,
+          organizationId,
+          messageId: message.id,
+          type: message.type,
+          subscription: "subscription" in content ? content.subscription : null,
+          customer: "customer" in content ? content.customer : null,
+          userId,
+          createdAt: message.createdAt === 0 ? now : new Date(message.createdAt),
+          receivedAt: now,
+          content,
+          outcome,
+          reason,
+        },
+      ];
+    });
+    await sentTogether([insertMessages(ctx.db, rows), writeRecords(ctx, records)]);
+    return ids.map((id) => {
+      const answer = answers.get(id);
+      if (answer === undefined) throw new Error(`message ${id} has no answer`);
+      return answer;
+    });
+  });
+}
+
+const findStored = async (ctx: Context, connectionId: string, ids: readonly string[]) =>
+  ctx.db
+    .select({ messageId: billingMessages.messageId, outcome: billingMessages.outcome, reason: billingMessages.reason })
+    .from(billingMessages)
+    .where(and(eq(billingMessages.connectionId, connectionId), isAnyOf(billingMessages.messageId, ids)));

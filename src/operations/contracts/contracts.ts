@@ -104,7 +104,7 @@ export async function createContract(
           renewalUnit: renewalPeriod?.unit ?? null,
           changeAt: checked?.until ?? null,
         });
-      const inserted = Promise.all([insert(), addSubscriptions(ctx.db, { contractIds: [id], next, now })]);
+      const inserted = Promise.all([insert(), addSubscriptions(ctx.db, [{ contractIds: [id], next }], now)]);
       if (checked !== undefined) {
         await inserted;
         await beginTrial(ctx, { ...given, contractId: id, checked });

@@ -15,79 +15,138 @@ const CONNECTION_SHARE = 1 / 2;
 const WAIT_MS = 5_000;
 const RETRY_AFTER_SECONDS = 5;
 
+/** Messages of one connection that are applied together. More would take the event loop for longer than a few milliseconds. */
+const MAX_TOGETHER = 16;
+/** Batches of one connection that run at once: the second reads while the first waits for locks. */
+const CONNECTION_BATCHES = 2;
+
 /** Bounds how many messages a process applies at once. */
 export interface MessageQueue {
   /**
-   * Runs `work` in turn. Connections are served round-robin, the messages of each in order of arrival.
+   * Passes the request to `work` in turn, together with others of its connection that wait. Connections are served round-robin,
+   * the requests of each in order of arrival. `work` returns answers and errors in the order of its requests. Always pass the
+   * same `work`: that of the first request is called with all.
    * @throws Failure unavailable when the queue or the connection's share of it is full, or after `waitMs`.
    */
-  run<T>(connectionId: string, work: () => Promise<T>): Promise<T>;
+  run<Request, Answer>(connectionId: string, request: Request, work: Work<Request, Answer>): Promise<Answer>;
 }
 
-/** Returns how many messages may pin a connection of a pool of this size. */
+type Work<Request, Answer> = (requests: readonly Request[]) => Promise<readonly (Answer | Error)[]>;
+
+/** Returns how many batches may pin a connection of a pool of this size. */
 export const messagesAtOnce = (poolSize: number): number => Math.max(1, Math.floor(poolSize * POOL_SHARE));
+
+/** A request that waits, with its caller's promise. */
+interface Waiting {
+  request: unknown;
+  work: Work<unknown, unknown>;
+  resolve: (answer: unknown) => void;
+  reject: (reason: unknown) => void;
+  timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** Requests of one connection. */
+interface Line {
+  waiting: Waiting[];
+  running: number;
+}
 
 /** Creates the queue of one process. */
 export function createMessageQueue({
   concurrency,
   maxWaiting = MAX_WAITING,
   waitMs = WAIT_MS,
+  maxTogether = MAX_TOGETHER,
 }: {
   concurrency: number;
   maxWaiting?: number;
   waitMs?: number;
+  maxTogether?: number;
 }): MessageQueue {
-  /** Starters of waiting messages by connection: the first connection is next. */
-  const waiting = new Map<string, (() => void)[]>();
+  /** Lines by connection: the one that began a batch longest ago is first. */
+  const lines = new Map<string, Line>();
   let size = 0;
   let running = 0;
 
-  const turn = (connectionId: string): Promise<void> => {
-    const own = waiting.get(connectionId) ?? [];
-    if (size >= maxWaiting || own.length >= Math.ceil(maxWaiting * CONNECTION_SHARE)) throw tooManyMessages();
-    return new Promise((resolve, reject) => {
-      const start = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-      const timer = setTimeout(() => {
-        own.splice(own.indexOf(start), 1);
-        size -= 1;
-        if (own.length === 0) waiting.delete(connectionId);
-        reject(tooManyMessages());
-      }, waitMs);
-      own.push(start);
-      waiting.set(connectionId, own);
-      size += 1;
-    });
+  const dropEmpty = (connectionId: string, line: Line) => {
+    if (line.running === 0 && line.waiting.length === 0) lines.delete(connectionId);
   };
 
-  /** Passes the place to the next connection's oldest message, else frees it. */
-  const leave = () => {
-    const [next] = waiting;
-    if (next === undefined) {
-      running -= 1;
-      return;
+  /** Finds the connection that waits with the fewest batches running, of several the one that began a batch longest ago. */
+  const findNext = () =>
+    [...lines]
+      .filter(([, line]) => line.waiting.length > 0 && line.running < CONNECTION_BATCHES)
+      .reduce<[string, Line] | undefined>(
+        (best, each) => (best === undefined || each[1].running < best[1].running ? each : best),
+        undefined,
+      );
+
+  const start = () => {
+    while (running < concurrency) {
+      const [connectionId, line] = findNext() ?? [];
+      if (connectionId === undefined || line === undefined) return;
+      const batch = line.waiting.splice(0, maxTogether);
+      size -= batch.length;
+      running += 1;
+      line.running += 1;
+      // Behind the others.
+      lines.delete(connectionId);
+      lines.set(connectionId, line);
+      void runBatch(batch).finally(() => {
+        running -= 1;
+        line.running -= 1;
+        dropEmpty(connectionId, line);
+        start();
+      });
     }
-    const [connectionId, starters] = next;
-    const start = starters.shift();
-    size -= 1;
-    waiting.delete(connectionId);
-    if (starters.length > 0) waiting.set(connectionId, starters);
-    start?.();
   };
 
   return {
-    run: async (connectionId, work) => {
-      if (running < concurrency) running += 1;
-      else await turn(connectionId);
-      try {
-        return await work();
-      } finally {
-        leave();
-      }
+    run: <Request, Answer>(connectionId: string, request: Request, work: Work<Request, Answer>) => {
+      const line = lines.get(connectionId) ?? { waiting: [], running: 0 };
+      const isFree = running < concurrency && line.running < CONNECTION_BATCHES && line.waiting.length === 0;
+      const isFull = size >= maxWaiting || line.waiting.length >= Math.ceil(maxWaiting * CONNECTION_SHARE);
+      if (!isFree && isFull) return Promise.reject(tooManyMessages());
+      lines.set(connectionId, line);
+      return new Promise<Answer>((resolve, reject) => {
+        const waiting = waitingFor({ request, work, resolve, reject });
+        const giveUp = () => {
+          line.waiting.splice(line.waiting.indexOf(waiting), 1);
+          size -= 1;
+          dropEmpty(connectionId, line);
+          reject(tooManyMessages());
+        };
+        waiting.timer = setTimeout(giveUp, waitMs);
+        line.waiting.push(waiting);
+        size += 1;
+        start();
+      });
     },
   };
+}
+
+/** Drops the types of a request: `run` resolves it with an answer of its own work. */
+const waitingFor = <Request, Answer>(given: {
+  request: Request;
+  work: Work<Request, Answer>;
+  resolve: (answer: Answer) => void;
+  reject: (reason: unknown) => void;
+}): Waiting => ({ ...(given as object as Omit<Waiting, "timer">), timer: undefined });
+
+async function runBatch(batch: readonly Waiting[]): Promise<void> {
+  const [first] = batch;
+  if (first === undefined) return;
+  for (const { timer } of batch) clearTimeout(timer);
+  try {
+    const answers = await first.work(batch.map(({ request }) => request));
+    for (const [i, { resolve, reject }] of batch.entries()) {
+      const answer = answers[i];
+      if (answer instanceof Error) reject(answer);
+      else resolve(answer);
+    }
+  } catch (error) {
+    for (const { reject } of batch) reject(error);
+  }
 }
 
 const tooManyMessages = () =>

@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
 import { createMessageQueue, messagesAtOnce } from "../../../src/operations/state/message-queue.ts";
 
-/** Work that lasts until `finish` is called. */
-function openWork(log: string[], name: string) {
-  let finish = () => {};
-  const done = new Promise<void>((resolve) => (finish = resolve));
-  const work = async () => {
-    log.push(name);
-    await done;
-    return name;
+/** Work that logs its requests and lasts until `finish` is called; then each batch is finished in turn. */
+function openWork() {
+  const begun: string[][] = [];
+  const finishers: (() => void)[] = [];
+  const work = async (requests: readonly string[]) => {
+    begun.push([...requests]);
+    await new Promise<void>((resolve) => finishers.push(resolve));
+    return requests;
   };
-  return { work, finish: () => finish() };
+  return { begun, work, finish: (batch: number) => finishers[batch]?.() };
 }
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 0));
@@ -19,43 +19,73 @@ test("messages may pin four of ten connections of a pool, and at least one", () 
   expect([1, 2, 5, 10, 100].map(messagesAtOnce)).toEqual([1, 1, 2, 4, 40]);
 });
 
-test("a process applies a bounded number of messages at once, each connection's in order, and connections in turn", async () => {
-  const queue = createMessageQueue({ concurrency: 2 });
-  const begun: string[] = [];
-  const works = ["a1", "a2", "a3", "a4", "b1"].map((name) => openWork(begun, name));
-  const done = works.map(({ work }, i) => queue.run(i === 4 ? "b" : "a", work));
+test("messages that wait are applied together, each connection's in order, and connections in turn", async () => {
+  const queue = createMessageQueue({ concurrency: 2, maxTogether: 3 });
+  const { begun, work, finish } = openWork();
+  const names = ["a1", "a2", "a3", "a4", "a5", "a6", "b1", "b2"];
+  const done = names.map((name) => queue.run(name.slice(0, 1), name, work));
   await settled();
-  expect(begun).toEqual(["a1", "a2"]);
-  works[0]?.finish();
+  expect(begun).toEqual([["a1"], ["a2"]]);
+  finish(0);
   await settled();
-  expect(begun).toEqual(["a1", "a2", "a3"]);
-  works[1]?.finish();
+  expect(begun.slice(2)).toEqual([["b1", "b2"]]);
+  finish(1);
   await settled();
-  expect(begun).toEqual(["a1", "a2", "a3", "b1"]);
-  for (const { finish } of works) finish();
+  expect(begun.slice(3)).toEqual([["a3", "a4", "a5"]]);
+  finish(2);
+  await settled();
+  expect(begun.slice(4)).toEqual([["a6"]]);
+  finish(3);
+  finish(4);
+  expect(await Promise.all(done)).toEqual(names);
+});
+
+test("a connection leaves room for others", async () => {
+  const queue = createMessageQueue({ concurrency: 4 });
+  const { begun, work, finish } = openWork();
+  const done = ["a1", "a2", "a3", "a4", "b1"].map((name) => queue.run(name.slice(0, 1), name, work));
+  await settled();
+  expect(begun).toEqual([["a1"], ["a2"], ["b1"]]);
+  finish(0);
+  await settled();
+  finish(1);
+  finish(2);
+  finish(3);
   expect(await Promise.all(done)).toEqual(["a1", "a2", "a3", "a4", "b1"]);
 });
 
 test("one connection fills at most half of the queue, and a full queue rejects with a moment to try again", async () => {
   const queue = createMessageQueue({ concurrency: 1, maxWaiting: 4 });
-  const works = Array.from({ length: 7 }, (_, i) => openWork([], String(i)));
-  const run = (connection: string, i: number) => queue.run(connection, works[i]?.work ?? Promise.reject);
+  const { work, finish } = openWork();
   const refused = { code: "unavailable", retryAfterSeconds: 5 };
-  const done = [run("a", 0), run("a", 1), run("a", 2)];
-  await expect(run("a", 3)).rejects.toMatchObject(refused);
-  done.push(run("b", 4), run("c", 5));
-  await expect(run("d", 6)).rejects.toMatchObject(refused);
-  for (const { finish } of works) finish();
+  const done = [queue.run("a", "0", work), queue.run("a", "1", work), queue.run("a", "2", work)];
+  await expect(queue.run("a", "3", work)).rejects.toMatchObject(refused);
+  done.push(queue.run("b", "4", work), queue.run("c", "5", work));
+  await expect(queue.run("d", "6", work)).rejects.toMatchObject(refused);
+  for (let batch = 0; batch < 4; batch += 1) {
+    finish(batch);
+    await settled();
+  }
   expect(await Promise.all(done)).toEqual(["0", "1", "2", "4", "5"]);
 });
 
-test("a message that fails, or waits for too long, leaves its place to the next one", async () => {
+test("a message that fails, alone or together, or waits for too long, leaves its place to the next one", async () => {
   const queue = createMessageQueue({ concurrency: 1, waitMs: 20 });
-  await expect(queue.run("a", () => Promise.reject(new Error("failed")))).rejects.toThrow("failed");
-  const first = openWork([], "first");
-  const done = queue.run("a", first.work);
-  await expect(queue.run("a", async () => "late")).rejects.toMatchObject({ code: "unavailable" });
-  const next = queue.run("b", async () => "next");
-  first.finish();
+  const fails = () => Promise.reject(new Error("failed"));
+  await expect(queue.run("a", "first", fails)).rejects.toThrow("failed");
+  const failsAlone = async (requests: readonly string[]) =>
+    requests.map((each) => (each === "x" ? new Error(each) : each));
+  const { work, finish } = openWork();
+  const open = queue.run("a", "first", work);
+  const together = Promise.allSettled([queue.run("a", "x", failsAlone), queue.run("a", "y", failsAlone)]);
+  finish(0);
+  await open;
+  expect(await together).toMatchObject([{ reason: { message: "x" } }, { value: "y" }]);
+
+  const first = openWork();
+  const done = queue.run("a", "first", first.work);
+  await expect(queue.run("a", "late", first.work)).rejects.toMatchObject({ code: "unavailable" });
+  const next = queue.run("b", "next", async (requests) => requests);
+  first.finish(0);
   expect(await Promise.all([done, next])).toEqual(["first", "next"]);
 });

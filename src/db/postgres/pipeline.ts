@@ -1,0 +1,12 @@
+/**
+ * Awaits statements of one transaction that were sent together. Throws the error of the first one that failed: Postgres refuses all
+ * later ones because of it, and a Promise.all may reject with one of theirs.
+ */
+export async function sentTogether<T extends readonly unknown[] | []>(
+  statements: T,
+): Promise<{ -readonly [P in keyof T]: Awaited<T[P]> }> {
+  for (const settled of await Promise.allSettled(statements)) {
+    if (settled.status === "rejected") throw settled.reason;
+  }
+  return Promise.all(statements);
+}

@@ -1,0 +1,322 @@
+import { eq } from "drizzle-orm";
+import type { BillingTarget, ShownSubscription } from "../core/billing/target.ts";
+import type { ContractPlan, CurrentServices } from "../core/billing/plan.ts";
+import type { BillingCause } from "../core/event-messages.ts";
+import { addPeriod, RENEWAL_UNITS } from "../core/period.ts";
+import type { Period } from "../core/pricing/model.ts";
+import { sentTogether } from "../db/postgres/pipeline.ts";
+import { putApplied } from "../db/queries/billing.ts";
+import { changeEvents, type FactsById, namedEvents, readFacts } from "../db/queries/contract-facts.ts";
+import type { SubscribedService } from "../db/queries/contract-levels.ts";
+import { recordStates } from "../db/queries/contract-states.ts";
+import { type ContractView, viewSubscriptions } from "../db/queries/contract-view.ts";
+import { addSubscriptions, appendHistory, replaceSubscriptions, USUAL_RENEWAL_DAYS } from "../db/queries/contracts.ts";
+import type { Addressed } from "../db/queries/outbox.ts";
+import { cancelPending, followPeriodEnds, trialEvent } from "../db/queries/scheduled.ts";
+import { contracts } from "../db/schema.ts";
+import type { Change } from "./audit.ts";
+import type { ResolvedTerms } from "./billed-changes.ts";
+import { type Context, newId } from "./context.ts";
+import { billingOf, factsOf } from "./contract-audit.ts";
+import { expireHoldsOf } from "./due-holds.ts";
+import { type FollowedState, type HeldService, readServices, readVersions } from "./followed-state.ts";
+import { type LockedServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
+
+/*
+ * Writes contracts that follow subscriptions: several with as few statements as one, but for those whose services change.
+ */
+
+type ContractRow = typeof contracts.$inferSelect;
+
+/** A contract and its plan. */
+export interface Target {
+  organizationId: string;
+  userId: string;
+  locked: LockedServices;
+  cause: BillingCause | undefined;
+  state: FollowedState;
+  held: readonly HeldService[];
+  plan: ContractPlan;
+  /** The subscription that the contract shows. */
+  shown: (ShownSubscription & { connectionId: string }) | null;
+  now: Date;
+}
+
+/** A target of an existing contract. */
+export type Existing = Target & { contract: ContractRow };
+
+/** A contract that was written, or is as planned already. */
+interface Written {
+  isChanged: boolean;
+  events: Addressed[];
+  audits: Change[];
+  row: ContractRow;
+  /** Services of the contract now. */
+  held: () => Promise<readonly HeldService[]>;
+}
+
+/**
+ * Resolves services on the versions that offers.md calls offered: the version held where it is active, else the newest
+ * active one. A service that stays as it is keeps its version.
+ */
+export async function resolveTerms(
+  ctx: Context,
+  {
+    organizationId,
+    locked,
+    held,
+    ...rest
+  }: Pick<Target, "organizationId" | "locked" | "held" | "state"> & {
+    isNew?: boolean;
+  },
+  wanted: CurrentServices,
+): Promise<ResolvedTerms> {
+  const heldByKey = new Map(held.map((service) => [service.key, service]));
+  const missing = Object.keys(wanted).filter((key) => heldByKey.get(key)?.active !== true);
+  const unread = missing.filter((key) => !rest.state.newest.has(key));
+  const newest = new Map([...rest.state.newest, ...(await readVersions(ctx, organizationId, unread))]);
+  const versionOf = (key: string) => {
+    const service = heldByKey.get(key);
+    return (service?.active === true ? service : newest.get(key))?.version ?? service?.version ?? "";
+  };
+  const entries = Object.entries(wanted);
+  const subscription: Subscription = {
+    contractedServices: Object.fromEntries(entries.map(([key]) => [key, versionOf(key)])),
+    subscriptionPlans: Object.fromEntries(entries.flatMap(([key, { plan }]) => (plan === null ? [] : [[key, plan]]))),
+    subscriptionAddOns: Object.fromEntries(
+      entries.flatMap(([key, { addOns }]) => (Object.keys(addOns).length === 0 ? [] : [[key, { ...addOns }]])),
+    ),
+  };
+  const occasion = rest.isNew === true ? "creation" : "novation";
+  const heldIds = new Set(held.map(({ pricingId }) => pricingId));
+  return {
+    wanted: subscription,
+    next: await resolveSubscription(ctx, locked, subscription, occasion, heldIds, [...held, ...newest.values()]),
+  };
+}
+
+/** Longest period on the calendar. */
+const MAX_PERIODS = 120;
+
+const DAY_MS = 86_400_000;
+
+/** Returns a period of a subscription if contracts can have it. */
+function renewalOf(period: Period | null): Pick<ContractRow, "renewalValue" | "renewalUnit"> {
+  const unit = RENEWAL_UNITS.find((each) => each === period?.unit);
+  const value = period?.value ?? 0;
+  return unit === undefined || !Number.isInteger(value) || value < 1 || value > MAX_PERIODS
+    ? { renewalValue: null, renewalUnit: null }
+    : { renewalValue: value, renewalUnit: unit };
+}
+
+type BillingColumns = Pick<
+  ContractRow,
+  "startDate" | "endDate" | "autoRenew" | "renewalDays" | "renewalValue" | "renewalUnit"
+>;
+
+function columnsOf({ start, end, autoRenew, renewalPeriod }: BillingTarget): BillingColumns {
+  const startDate = new Date(start);
+  const usual = renewalPeriod ?? { value: USUAL_RENEWAL_DAYS, unit: "DAY" as const };
+  const endDate = end === null ? addPeriod(startDate, usual) : new Date(end);
+  const renewalDays = Math.max(1, Math.round((endDate.getTime() - start) / DAY_MS));
+  return { startDate, endDate, autoRenew, renewalDays, ...renewalOf(renewalPeriod) };
+}
+
+const sameColumns = (row: ContractRow, columns: BillingColumns) =>
+  JSON.stringify(billingOf({ ...row, ...columns })) === JSON.stringify(billingOf(row));
+
+/** Stores the target of a contract, and the subscription that it shows. */
+const apply = (ctx: Context, { organizationId, plan, shown }: Target, contractId: string) =>
+  putApplied(ctx.db, { contractId, organizationId, applied: plan.applied, shown });
+
+/** Written contracts by user. */
+export type WrittenByUser = [string, Written][];
+
+/** Creates contracts. */
+export async function create(ctx: Context, targets: readonly Target[]): Promise<WrittenByUser> {
+  const [first] = targets;
+  if (first === undefined) return [];
+  const { now } = first;
+  const resolved: { target: Target; next: SubscribedService[]; id: string }[] = [];
+  for (const target of targets) {
+    const { next } = await resolveTerms(ctx, { ...target, isNew: true }, target.plan.services);
+    resolved.push({ target, next, id: newId(now) });
+  }
+  const insert = async ({ target, id }: (typeof resolved)[number]) => {
+    const { organizationId, userId, plan } = target;
+    const columns = columnsOf(
+      plan.billing ?? { start: now.getTime(), end: null, autoRenew: true, renewalPeriod: null },
+    );
+    const [row] = await ctx.db
+      .insert(contracts)
+      .values({ id, organizationId, userId, username: userId, ...columns })
+      .returning();
+    return row;
+  };
+  const ids = resolved.map(({ id }) => id);
+  const groups = resolved.map(({ id, next }) => ({ contractIds: [id], next }));
+  const [rows, , , , facts] = await sentTogether([
+    Promise.all(resolved.map(insert)),
+    addSubscriptions(ctx.db, groups, now),
+    Promise.all(resolved.map(({ target, id }) => apply(ctx, target, id))),
+    recordStates(ctx.db, { contractIds: ids, cause: "creation", now }),
+    readFacts(ctx.db, ids),
+  ]);
+  return resolved.map(({ target, id }, i) => {
+    const row = rows[i];
+    if (row === undefined) throw new Error("an inserted contract vanished");
+    const { organizationId, userId, cause } = target;
+    const fields = cause === undefined ? {} : { fields: { billing: cause } };
+    const written: Written = {
+      row,
+      held: () => readServices(ctx, { organizationId, userIds: [userId] }),
+      isChanged: true,
+      events: namedEvents([{ code: "CONTRACT_CREATED", contractId: id, ...fields }], new Map(), facts),
+      audits: [{ action: "contract.create", organizationId, target: userId, after: factsIn(facts, id) }],
+    };
+    return [userId, written];
+  });
+}
+
+/** The audited fields of a contract whose facts were read. */
+function factsIn(facts: FactsById, contractId: string) {
+  const text = facts.get(contractId)?.text;
+  if (text === undefined) throw new Error(`contract ${contractId} vanished inside its transaction`);
+  // readFacts writes a view without levels and history.
+  return factsOf(JSON.parse(text) as ContractView);
+}
+
+/** Changes existing contracts, as far as their plans differ from what they are. */
+export async function change(ctx: Context, targets: readonly Existing[]): Promise<WrittenByUser> {
+  const moving: (Existing & { columns: BillingColumns })[] = [];
+  const novated: Existing[] = [];
+  const written: WrittenByUser = [];
+  for (const target of targets) {
+    const { contract, plan, held, userId } = target;
+    const columns = plan.billing === null ? undefined : columnsOf(plan.billing);
+    if (plan.changesServices) novated.push(target);
+    else if (columns !== undefined && !sameColumns(contract, columns)) moving.push({ ...target, columns });
+    else written.push([userId, { row: contract, held: async () => held, isChanged: false, events: [], audits: [] }]);
+  }
+  const [moved] = await Promise.all([
+    movePeriods(ctx, moving),
+    ...targets.map((target) => apply(ctx, target, target.contract.id)),
+  ]);
+  written.push(...moved);
+  for (const target of novated) written.push([target.userId, await novate(ctx, target)]);
+  return written;
+}
+
+/** Gives contracts the periods of their subscriptions. */
+async function movePeriods(
+  ctx: Context,
+  targets: readonly (Existing & { columns: BillingColumns })[],
+): Promise<WrittenByUser> {
+  const [first] = targets;
+  if (first === undefined) return [];
+  const { now } = first;
+  const contractIds = targets.map(({ contract }) => contract.id);
+  const [before, rows] = await Promise.all([
+    readFacts(ctx.db, contractIds),
+    Promise.all(targets.map(({ contract, columns }) => update(ctx, contract.id, { ...columns, updatedAt: now }))),
+  ]);
+  const trials = new Map<string, Addressed[]>();
+  for (const { id, changeAt } of rows) if (changeAt !== null) trials.set(id, await endTrial(ctx, id));
+  const [, after] = await Promise.all([
+    recordStates(ctx.db, { contractIds, cause: "billing", now }),
+    readFacts(ctx.db, contractIds),
+  ]);
+  return targets.map((target, i) => {
+    const { contract, held, userId } = target;
+    const row = rows[i] ?? contract;
+    const own = new Map([...before].filter(([id]) => id === contract.id));
+    const written: Written = {
+      row,
+      held: async () => held,
+      isChanged: true,
+      audits: [auditOf(target, row, undefined)],
+      events: [...changeEvents(own, after, billingFields(target)), ...(trials.get(contract.id) ?? [])],
+    };
+    return [userId, written];
+  });
+}
+
+const billingFields = ({ cause }: Target) => (cause === undefined ? undefined : { billing: cause });
+
+async function update(ctx: Context, id: string, values: Partial<ContractRow>): Promise<ContractRow> {
+  const [row] = await ctx.db.update(contracts).set(values).where(eq(contracts.id, id)).returning();
+  if (row === undefined) throw new Error(`contract ${id} vanished inside its transaction`);
+  return row;
+}
+
+/** Replaces the subscription of a contract, keeping its usage. */
+async function novate(ctx: Context, target: Existing): Promise<Written> {
+  const { contract, plan, now, organizationId, userId } = target;
+  const contractIds = [contract.id];
+  const before = await readFacts(ctx.db, contractIds);
+  const beside = await replaceServices(ctx, target);
+  const columns = plan.billing === null ? {} : columnsOf(plan.billing);
+  const row = await update(ctx, contract.id, { ...columns, updatedAt: now });
+  const trials = row.changeAt === null ? [] : await endTrial(ctx, contract.id);
+  const [, [view], after] = await Promise.all([
+    recordStates(ctx.db, { contractIds, cause: "novation", now }),
+    viewSubscriptions(ctx.db, contractIds),
+    readFacts(ctx.db, contractIds),
+  ]);
+  const fields = billingFields(target);
+  const named = {
+    code: "CONTRACT_NOVATED" as const,
+    contractId: contract.id,
+    ...(fields === undefined ? {} : { fields }),
+  };
+  return {
+    row,
+    held: () => readServices(ctx, { organizationId, userIds: [userId] }),
+    isChanged: true,
+    audits: [auditOf(target, row, view)],
+    events: [
+      ...beside.filter(isFirst),
+      ...namedEvents([named], before, after),
+      ...beside.filter((event) => !isFirst(event)),
+      ...trials,
+    ],
+  };
+}
+
+/** Ends a trial with the first payment, and moves what waits for the end of the period. Returns the events. */
+async function endTrial(ctx: Context, contractId: string): Promise<Addressed[]> {
+  const trials = await cancelPending(ctx.db, [contractId], "Novated before its end", "trialEnd");
+  await followPeriodEnds(ctx.db, [contractId]);
+  return trials.map((trial) => trialEvent(trial, "novated"));
+}
+
+/** Events of holds that end come before the novation, those of overrides and trials after it. */
+const isFirst = ({ event }: Addressed) => event.code.startsWith("USAGE_");
+
+/** Replaces the services of a contract. Returns the events beside the novation's. */
+async function replaceServices(ctx: Context, target: Existing): Promise<Addressed[]> {
+  const { contract, plan, now } = target;
+  const ids = [contract.id];
+  const { next } = await resolveTerms(ctx, target, plan.services);
+  const operationId = newId(now);
+  const expired = await expireHoldsOf(ctx, ids, now);
+  await appendHistory(ctx.db, ids, now);
+  const ended = await replaceSubscriptions(ctx.db, { contractIds: ids, next, now, operationId });
+  return [...expired, ...ended];
+}
+
+/** The audit entry of a change. `view`: the contract afterwards, where its services have changed. */
+function auditOf({ contract }: { contract: ContractRow }, row: ContractRow, view: ContractView | undefined): Change {
+  const { organizationId, userId } = row;
+  if (view === undefined) {
+    const [before, after] = [billingOf(contract), billingOf(row)];
+    return { action: "contract.billing", organizationId, target: userId, before, after };
+  }
+  return {
+    action: "contract.novate",
+    organizationId,
+    target: userId,
+    before: view.history.at(-1),
+    after: factsOf(view),
+  };
+}
