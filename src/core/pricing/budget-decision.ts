@@ -68,18 +68,20 @@ export function partsOfCall<Level extends LevelName>(
   { spender, usedAt, costOf }: BudgetCall,
 ): BudgetPart<Level>[] {
   const { at } = facts;
-  return fittingBudgets(facts.budgets, spender, at).flatMap((fit) => {
+  const parts: BudgetPart<Level>[] = [];
+  for (const fit of fittingBudgets(facts.budgets, spender, at)) {
     const { budget } = fit;
     const found = involved.find(({ level }) => isSame(level, budget));
-    if (found === undefined) return [];
+    if (found === undefined) continue;
     const { id, level } = found;
     const last = facts.balanceOf(fit);
     const isFromFirst = typeof budget.window !== "string" && budget.window.anchor === "first";
     const span = facts.spanOf(budget, { at: (isFromFirst ? usedAt : undefined) ?? at, level, last });
-    if (usedAt !== undefined && (usedAt.getTime() < span.since || isOver(span, at))) return [];
+    if (usedAt !== undefined && (usedAt.getTime() < span.since || isOver(span, at))) continue;
     const amount = costOf(budget, id);
-    return [{ fit, id, level, amount, value: facts.valueOf(budget), span, balance: balanceIn(last, span) }];
-  });
+    parts.push({ fit, id, level, amount, value: facts.valueOf(budget), span, balance: balanceIn(last, span) });
+  }
+  return parts;
 }
 
 /** Sums what units with a beginning cost. */

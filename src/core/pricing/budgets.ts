@@ -16,7 +16,11 @@ const MAX_ID_LENGTH = 128;
 /** Ids of a pattern. Null matches each id. Empty: the whole contract. */
 export type SpenderPattern = readonly (string | null)[];
 
+/** Ids that need no decoding, as most are. */
+const PLAIN_ID = /^[\w.@:-]{1,128}$/;
+
 function decodeId(text: string): string | undefined {
+  if (PLAIN_ID.test(text)) return text;
   try {
     const id = decodeURIComponent(text);
     const isStorable = id.length > 0 && !/[\0\p{Surrogate}]/u.test(id);
@@ -83,11 +87,22 @@ export interface Budget {
   readonly thresholds: readonly number[];
 }
 
+/** Key of a balance within its contract. Ids of budgets contain no space. */
+export const balanceKey = (budget: string, spender: string): string => `${budget} ${spender}`;
+
 /** A budget with the path of the spender whose balance counts; empty for the whole contract. */
 export interface Fit {
   readonly budget: Budget;
   readonly spender: string;
+  /** Key of the balance. */
+  readonly key: string;
 }
+
+export const fitOf = (budget: Budget, spender: string): Fit => ({
+  budget,
+  spender,
+  key: balanceKey(budget.id, spender),
+});
 
 const matches = (pattern: SpenderPattern, spender: Spender): boolean =>
   pattern.length <= spender.length && pattern.every((id, i) => id === null || id === spender[i]);
@@ -138,7 +153,7 @@ function findFits(budgets: readonly Budget[], spender: Spender, at: Date): reado
   const depth = ({ budget }: Fit) => budget.spender.length;
   return [...groups.values()]
     .flat()
-    .map((budget) => ({ budget, spender: patternText(spender.slice(0, budget.spender.length)) }))
+    .map((budget) => fitOf(budget, patternText(spender.slice(0, budget.spender.length))))
     .toSorted(
       (a, b) =>
         depth(a) - depth(b) ||
@@ -171,9 +186,11 @@ const periodOf = ({ value, unit }: Exclude<BudgetWindow, string>): Period =>
 const UTC_WEEKS = new Date(Date.UTC(1970, 0, 5));
 const UTC_DAYS = new Date(0);
 
+const LIFE: Span = { since: 0, ends: null };
+
 /** Returns the window that a moment lies in. One from the first use begins now if none is running. */
 export function windowAt(window: BudgetWindow, at: Date, facts: WindowFacts): Span {
-  if (window === "life") return { since: 0, ends: null };
+  if (window === "life") return LIFE;
   if (window === "period") {
     return { since: facts.periodSince?.getTime() ?? 0, ends: facts.periodEnds?.getTime() ?? null };
   }

@@ -1,7 +1,7 @@
 import { and, asc, eq, sql, type SQL } from "drizzle-orm";
 import { PgDialect } from "drizzle-orm/pg-core";
 import type { ISql } from "postgres";
-import type { BudgetBalance } from "../../core/pricing/budgets.ts";
+import { balanceKey, type BudgetBalance } from "../../core/pricing/budgets.ts";
 import type { Database } from "../postgres/connect.ts";
 import { arrayLiteral, textArray } from "../postgres/lists.ts";
 import { budgetBalances, contractBudgets, contracts } from "../schema.ts";
@@ -12,9 +12,6 @@ import { budgetBalances, contractBudgets, contracts } from "../schema.ts";
  */
 
 export type BudgetRow = typeof contractBudgets.$inferSelect;
-
-/** Key of a balance within its contract. Ids of budgets contain no space. */
-export const balanceKey = (budget: string, spender: string): string => `${budget} ${spender}`;
 
 /** Change of one balance in one window, with the threshold that is raised afterwards. */
 export interface BudgetChange extends BudgetBalance {

@@ -1,7 +1,8 @@
 import type { HeldBudget } from "../../core/holds.ts";
-import { chain, type MaybePromise } from "../../core/maybe-promise.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
 import { budgetOfPricing, type BudgetTerms, budgetTermsOf } from "../../core/pricing/budget-terms.ts";
 import {
+  balanceKey,
   type Budget,
   type BudgetBalance,
   fittingBudgets,
@@ -11,7 +12,7 @@ import {
 } from "../../core/pricing/budgets.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import { isBound } from "../../core/pricing/model.ts";
-import { balanceKey, levelKey, type ReadBalances, readBudgetBalancesWithin } from "../../db/queries/budgets.ts";
+import { levelKey, type ReadBalances, readBudgetBalancesWithin } from "../../db/queries/budgets.ts";
 import type { ContractSnapshot, SeenLevel } from "../../db/queries/contract-snapshots.ts";
 import { type Context, isInTransaction } from "../context.ts";
 import { grantedLimit } from "../evaluations.ts";
@@ -67,12 +68,21 @@ export function budgetsOf(contract: ContractSnapshot, evaluation: Evaluation | u
   return all;
 }
 
-/** Balances that were read of a snapshot, which stay true of it: they move with its levels. */
-const cachedBalances = new WeakMap<ContractSnapshot, ReadBooks>();
 type ReadBooks = Pick<BudgetBook, "balances" | "periods">;
+
+/**
+ * Balances that were read of a snapshot, which stay true of it: they move with its levels. By the services, which outlive
+ * consumption: an entry per snapshot would cost the garbage collector one per call.
+ */
+const cachedBalances = new WeakMap<ContractSnapshot["services"], ReadBooks & { of: ContractSnapshot }>();
 
 /** Maximum cached balances per contract. */
 const MAX_CACHED = 2000;
+
+function cachedOf(contract: ContractSnapshot): ReadBooks | undefined {
+  const cached = cachedBalances.get(contract.services);
+  return cached?.of === contract ? cached : undefined;
+}
 
 /**
  * Loads the budgets of a contract with the balances of these spenders and holds, from the cache if possible. Undefined if there
@@ -86,18 +96,25 @@ export function loadBudgets(
 ): MaybePromise<BudgetBook | undefined> {
   const budgets = budgetsOf(contract, evaluation);
   if (budgets.length === 0 && held.length === 0) return undefined;
-  const wanted = new Map<string, BalanceName>();
-  for (const { budget, spender } of held) wanted.set(balanceKey(budget, spender), { budget, spender });
+  const isCacheable = !isInTransaction(ctx);
+  const cached = isCacheable ? cachedOf(contract) : undefined;
+  const balances: BudgetBook["balances"] = new Map();
+  const missing = new Map<string, BalanceName>();
+  const want = (key: string, budget: string, spender: string) => {
+    const balance = cached?.balances.get(key);
+    if (balance !== undefined || cached?.balances.has(key) === true) balances.set(key, balance);
+    else missing.set(key, { budget, spender });
+  };
+  for (const { budget, spender } of held) want(balanceKey(budget, spender), budget, spender);
   for (const spender of spenders) {
-    for (const fit of fittingBudgets(budgets, spender, at)) {
-      wanted.set(balanceKey(fit.budget.id, fit.spender), { budget: fit.budget.id, spender: fit.spender });
-    }
+    for (const { key, budget, spender: path } of fittingBudgets(budgets, spender, at)) want(key, budget.id, path);
   }
-  return chain(readBalances(ctx, contract, wanted), ({ balances, periods }) => ({
-    budgets,
-    periods,
-    balances: new Map(Array.from(wanted.keys(), (key) => [key, balances.get(key)])),
-  }));
+  if (cached !== undefined && missing.size === 0) return { budgets, balances, periods: cached.periods };
+  return readBalances(ctx, contract, [...missing.values()]).then((read) => {
+    for (const key of missing.keys()) balances.set(key, read.balances.get(key));
+    if (isCacheable) cacheBalances(contract, balances, read.periods);
+    return { budgets, balances, periods: read.periods };
+  });
 }
 
 /** A balance of a contract, by the id of its budget and the path of its spender. */
@@ -105,39 +122,33 @@ type BalanceName = Pick<HeldBudget, "budget" | "spender">;
 
 function readBalances(
   ctx: Pick<Context, "db" | "resources">,
-  contract: ContractSnapshot,
-  wanted: ReadonlyMap<string, BalanceName>,
-): MaybePromise<ReadBooks> {
-  const { contractId } = contract;
-  const isCacheable = !isInTransaction(ctx);
-  const cached = isCacheable ? cachedBalances.get(contract) : undefined;
-  const missing = [...wanted].filter(([key]) => cached?.balances.has(key) !== true);
-  if (cached !== undefined && missing.length === 0) return cached;
+  { contractId }: ContractSnapshot,
+  missing: readonly BalanceName[],
+): Promise<ReadBalances> {
   const query = {
     contractId,
-    budgets: missing.map(([, { budget }]) => budget),
-    spenders: missing.map(([, { spender }]) => spender),
+    budgets: missing.map(({ budget }) => budget),
+    spenders: missing.map(({ spender }) => spender),
   };
-  const reading = isCacheable ? ctx.resources.snapshots.budgetBalances(query) : readBudgetBalancesWithin(ctx.db, query);
-  return reading.then((read) => {
-    const balances = new Map(cached !== undefined && cached.balances.size < MAX_CACHED ? cached.balances : []);
-    for (const key of wanted.keys()) balances.set(key, read.balances.get(key) ?? cached?.balances.get(key));
-    const books = { balances, periods: read.periods };
-    if (isCacheable) cachedBalances.set(contract, books);
-    return books;
-  });
+  return isInTransaction(ctx) ? readBudgetBalancesWithin(ctx.db, query) : ctx.resources.snapshots.budgetBalances(query);
+}
+
+/** Adds balances that were read to the cached ones of a snapshot, unless these are many. */
+function cacheBalances(contract: ContractSnapshot, read: BudgetBook["balances"], periods: BudgetBook["periods"]): void {
+  const cached = cachedOf(contract);
+  const balances = new Map(cached !== undefined && cached.balances.size < MAX_CACHED ? cached.balances : []);
+  for (const [key, balance] of read) balances.set(key, balance);
+  cachedBalances.set(contract.services, { of: contract, balances, periods });
 }
 
 /** Caches the balances of a snapshot that follows from `before` by requests that moved the balances of the book. */
 export function keepBalances(before: ContractSnapshot, after: ContractSnapshot, book: BudgetBook | undefined): void {
-  const cached = cachedBalances.get(before);
-  if (cached === undefined || book === undefined) return;
-  for (const [key, balance] of book.balances) {
-    if (balance !== undefined && !(Number.isSafeInteger(balance.used) && Number.isSafeInteger(balance.held))) return;
-    cached.balances.set(key, balance);
-  }
-  cachedBalances.delete(before);
-  cachedBalances.set(after, cached);
+  const cached = cachedBalances.get(before.services);
+  if (book === undefined || cached?.of !== before) return;
+  const isExact = ({ used, held }: BudgetBalance) => Number.isSafeInteger(used) && Number.isSafeInteger(held);
+  for (const balance of book.balances.values()) if (balance !== undefined && !isExact(balance)) return;
+  for (const [key, balance] of book.balances) cached.balances.set(key, balance);
+  cached.of = after;
 }
 
 /** Returns the window of a budget around a moment. */
@@ -149,7 +160,7 @@ export function spanOf(
 ): Span {
   return windowAt(budget.window, at, {
     contractStart: contract.startDate,
-    periodSince: periods.get(levelKey(budget)) ?? null,
+    periodSince: budget.window === "period" ? (periods.get(levelKey(budget)) ?? null) : null,
     periodEnds: level.resetAt,
     lastSince: last?.since,
   });

@@ -1,7 +1,7 @@
 import { sum } from "../../core/exact.ts";
-import { balanceIn, type BudgetBalance } from "../../core/pricing/budgets.ts";
+import { balanceIn, balanceKey, type BudgetBalance } from "../../core/pricing/budgets.ts";
 import { hasAlerts, reachedThresholds } from "../../core/usage-alerts.ts";
-import { balanceKey, type BudgetChange } from "../../db/queries/budgets.ts";
+import type { BudgetChange } from "../../db/queries/budgets.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import type { BudgetBook, BudgetSubject } from "./budget-book.ts";
 import type { BudgetPart } from "./budget-parts.ts";
@@ -26,14 +26,14 @@ export function moveBudget(
   writes: BudgetWrites,
 ): void {
   if (book === undefined || (used === 0 && held === 0)) return;
-  const { budget, spender } = part.fit;
-  const key = balanceKey(budget.id, spender);
+  const { budget, spender, key } = part.fit;
   const before = balanceIn(book.balances.get(key), part.span);
-  let after: BudgetBalance = { ...before, used: sum(before.used, used), held: sum(before.held, held) };
+  let { alertedThreshold, alertedLimit } = before;
+  const usedAfter = sum(before.used, used);
   if (used > 0 && hasAlerts(part.value)) {
-    const reached = reachedThresholds(budget.thresholds, { consumed: after.used, limit: part.value }, before);
+    const reached = reachedThresholds(budget.thresholds, { consumed: usedAfter, limit: part.value }, before);
     const highest = reached.at(-1);
-    if (highest !== undefined) after = { ...after, alertedThreshold: highest, alertedLimit: part.value };
+    if (highest !== undefined) [alertedThreshold, alertedLimit] = [highest, part.value];
     for (const threshold of reached) {
       const serviceName = contract.services.find(({ serviceId }) => serviceId === budget.serviceId)?.key ?? "";
       writes.events.push({
@@ -49,38 +49,50 @@ export function moveBudget(
             spender: budget.spender.length === 0 ? null : spender,
             threshold,
             amount: part.value,
-            used: after.used,
+            used: usedAfter,
             resetAt: part.span.ends === null ? null : new Date(part.span.ends).toISOString(),
           },
         },
       });
     }
   }
-  setBalance(
-    book,
-    { contractId: contract.contractId, organizationId, budget: budget.id, spender },
-    after,
-    { used, held },
-    writes,
-  );
+  const { contractId } = contract;
+  const after = { used: usedAfter, held: sum(before.held, held), since: before.since, alertedThreshold, alertedLimit };
+  changeBalance(book, key, { contractId, organizationId, budget: budget.id, spender }, after, { used, held }, writes);
 }
 
+type Address = Pick<BudgetChange, "contractId" | "organizationId" | "budget" | "spender">;
+
 /** Sets a balance in the book, and adds its change to the writes. */
-export function setBalance(
+export const setBalance = (
   book: BudgetBook,
-  of: Pick<BudgetChange, "contractId" | "organizationId" | "budget" | "spender">,
+  of: Address,
+  after: BudgetBalance,
+  moved: { used: number; held: number },
+  writes: BudgetWrites,
+): void => changeBalance(book, balanceKey(of.budget, of.spender), of, after, moved, writes);
+
+function changeBalance(
+  book: BudgetBook,
+  key: string,
+  { contractId, organizationId, budget, spender }: Address,
   after: BudgetBalance,
   { used, held }: { used: number; held: number },
   writes: BudgetWrites,
 ): void {
-  const key = balanceKey(of.budget, of.spender);
   book.balances.set(key, after);
-  const written = `${of.contractId} ${key}`;
+  const { since, alertedThreshold, alertedLimit } = after;
+  const written = `${contractId} ${key}`;
   const earlier = writes.budgets.get(written);
   writes.budgets.set(written, {
-    ...after,
-    ...of,
-    used: sum(earlier?.since === after.since ? earlier.used : 0, used),
+    contractId,
+    organizationId,
+    budget,
+    spender,
+    used: sum(earlier?.since === since ? earlier.used : 0, used),
     held: sum(earlier?.held ?? 0, held),
+    since,
+    alertedThreshold,
+    alertedLimit,
   });
 }

@@ -2,7 +2,6 @@ import { sum } from "../../core/exact.ts";
 import { type BudgetPart as PartOf, costOfUnits, partsOfCall, takenOf } from "../../core/pricing/budget-decision.ts";
 import type { Budget, BudgetMovement } from "../../core/pricing/budgets.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
-import { balanceKey } from "../../db/queries/budgets.ts";
 import type { SeenLevel } from "../../db/queries/contract-snapshots.ts";
 import { sameLevel } from "../../db/queries/usage.ts";
 import { type BudgetSubject, spanOf, valueOf } from "./budget-book.ts";
@@ -29,7 +28,7 @@ export function budgetParts(
     {
       budgets: book.budgets,
       at,
-      balanceOf: ({ budget, spender }) => book.balances.get(balanceKey(budget.id, spender)),
+      balanceOf: ({ key }) => book.balances.get(key),
       spanOf: (budget, facts) => spanOf(contract, book, budget, facts),
       valueOf: (budget) => valueOf(contract, evaluation, budget),
     },

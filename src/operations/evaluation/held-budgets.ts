@@ -1,9 +1,9 @@
 import { sum, total } from "../../core/exact.ts";
 import type { HeldAmount, HeldBudget } from "../../core/holds.ts";
 import { costOfUnits, deniesSettlement } from "../../core/pricing/budget-decision.ts";
-import { balanceIn, type BudgetMovement } from "../../core/pricing/budgets.ts";
+import { balanceIn, balanceKey, type BudgetMovement, fitOf } from "../../core/pricing/budgets.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
-import { balanceKey, levelKey } from "../../db/queries/budgets.ts";
+import { levelKey } from "../../db/queries/budgets.ts";
 import { sameLevel } from "../../db/queries/usage.ts";
 import { type BudgetSubject, spanOf, valueOf } from "./budget-book.ts";
 import { type BudgetWrites, moveBudget, setBalance } from "./budget-moves.ts";
@@ -53,7 +53,7 @@ export function moveHeld(
       continue;
     }
     const part = {
-      fit: { budget, spender: held.spender },
+      fit: fitOf(budget, held.spender),
       level,
       value: evaluation === undefined ? undefined : valueOf(contract, evaluation, budget),
       span,
@@ -106,10 +106,10 @@ export function heldParts(
     const level = contract.levels.find((one) => sameLevel(one, held));
     const id = hold.amounts.find((one) => sameLevel(one, held))?.id;
     if (book === undefined || budget === undefined || level === undefined || id === undefined) return [];
-    const last = book.balances.get(balanceKey(budget.id, held.spender));
+    const fit = fitOf(budget, held.spender);
+    const last = book.balances.get(fit.key);
     const span = spanOf(contract, book, budget, { at, level, last });
     const value = evaluation && valueOf(contract, evaluation, budget);
-    const fit = { budget, spender: held.spender };
     return [{ fit, id, level, amount: held.amount, value, span, balance: balanceIn(last, span) }];
   });
 }

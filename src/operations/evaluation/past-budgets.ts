@@ -1,5 +1,5 @@
 import { type BudgetBalance, fittingBudgets, NO_BALANCE, type Spender } from "../../core/pricing/budgets.ts";
-import { balanceKey, levelKey } from "../../db/queries/budgets.ts";
+import { levelKey } from "../../db/queries/budgets.ts";
 import type { Level } from "../../db/queries/contract-snapshots.ts";
 import { type PastBalance, readPastBalances, usedBefore } from "../../db/queries/past-budgets.ts";
 import { isDue, sameLevel } from "../../db/queries/usage.ts";
@@ -47,7 +47,7 @@ export async function loadPastBudgets(
     };
   });
   const found = await readPastBalances(ctx.db, { contractId: contract.contractId, at }, queries);
-  for (const [i, { budget, spender: path, level }] of fits.entries()) {
+  for (const [i, { budget, spender: path, key, level }] of fits.entries()) {
     const read = found.find((one) => one.budget === budget.id && one.spender === path);
     if (read === undefined) continue;
     const isPeriod = budget.window === "period";
@@ -58,7 +58,7 @@ export async function loadPastBudgets(
     const { held } = read;
     if (isPeriod && balance !== undefined) periods.set(levelKey(budget), new Date(balance.since));
     const none = { ...NO_BALANCE, held };
-    balances.set(balanceKey(budget.id, path), balance ?? (held > 0 ? none : undefined));
+    balances.set(key, balance ?? (held > 0 ? none : undefined));
   }
   return { budgets, periods, balances };
 }

@@ -1,8 +1,17 @@
 import { sum } from "../../exact.ts";
 import { type BudgetPart, isOver, partsOfCall } from "../../pricing/budget-decision.ts";
 import { type BudgetTerms, budgetOfPricing } from "../../pricing/budget-terms.ts";
-import { balanceIn, type Budget, type BudgetBalance, NO_BALANCE, type Span, windowAt } from "../../pricing/budgets.ts";
-import { parsePattern, parseSpender } from "../../pricing/budgets.ts";
+import {
+  balanceIn,
+  balanceKey,
+  type Budget,
+  type BudgetBalance,
+  NO_BALANCE,
+  parsePattern,
+  parseSpender,
+  type Span,
+  windowAt,
+} from "../../pricing/budgets.ts";
 import type { Evaluation } from "../../pricing/evaluate.ts";
 import { isBound } from "../../pricing/model.ts";
 import type { ReplayedLevel } from "./balances.ts";
@@ -23,8 +32,6 @@ interface SpendingCall {
   /** Returns what units with this beginning cost. */
   costOfUnits(budget: Budget, beginning: string): number;
 }
-
-const keyOf = (budget: string, spender: string) => `${budget} ${spender}`;
 
 /** Budgets of one replayed contract: its own, as they were, and those of the target. With their balances. */
 export class ReplayedBudgets {
@@ -73,11 +80,11 @@ export class ReplayedBudgets {
       const isOfLevel = (one: { serviceId: string; limitName: string }) =>
         one.serviceId === budget.serviceId && one.limitName === budget.limitName;
       const level = levels.find(isOfLevel);
-      if (budget.window !== "period") balances.set(keyOf(id, spender), { ...NO_BALANCE, used, since });
+      if (budget.window !== "period") balances.set(balanceKey(id, spender), { ...NO_BALANCE, used, since });
       else if (!isReset && level !== undefined) {
         const resetAt = terms.levels.find(isOfLevel)?.resetAt;
         const isRunning = resetAt === null || resetAt === undefined || Date.parse(resetAt) >= level.runningSince;
-        if (isRunning) balances.set(keyOf(id, spender), { ...NO_BALANCE, used, since: level.runningSince });
+        if (isRunning) balances.set(balanceKey(id, spender), { ...NO_BALANCE, used, since: level.runningSince });
       }
     }
     return balances;
@@ -91,7 +98,7 @@ export class ReplayedBudgets {
       {
         budgets: this.#budgets,
         at,
-        balanceOf: ({ budget, spender }) => this.#balances?.get(keyOf(budget.id, spender)),
+        balanceOf: ({ key }) => this.#balances?.get(key),
         spanOf: (budget, facts) => this.#spanOf(budget, facts),
         valueOf: (budget) => this.#valueOf(budget, evaluation),
       },
@@ -126,23 +133,21 @@ export class ReplayedBudgets {
   /** Counts an amount. Starts a new window where the last one is over. */
   move({ fit, span }: Pick<ReplayedPart, "fit" | "span">, { used }: { used: number }): void {
     if (used === 0) return;
-    const key = keyOf(fit.budget.id, fit.spender);
-    const before = balanceIn(this.#balances?.get(key), span);
-    this.#balances?.set(key, { ...before, used: Math.max(0, sum(before.used, used)) });
+    const before = balanceIn(this.#balances?.get(fit.key), span);
+    this.#balances?.set(fit.key, { ...before, used: Math.max(0, sum(before.used, used)) });
   }
 
   /** Holds an amount, or gives a held one back. Starts a new window only to hold. */
   hold({ fit, span }: ReplayedPart, amount: number): void {
     if (amount === 0) return;
-    const key = keyOf(fit.budget.id, fit.spender);
-    const last = this.#balances?.get(key);
+    const last = this.#balances?.get(fit.key);
     const before = amount > 0 || last === undefined ? balanceIn(last, span) : last;
-    this.#balances?.set(key, { ...before, held: Math.max(0, sum(before.held, amount)) });
+    this.#balances?.set(fit.key, { ...before, held: Math.max(0, sum(before.held, amount)) });
   }
 
   /** Gives back what a call used, unless its window is over. */
   giveBack({ fit, span }: ReplayedPart, amount: number): void {
-    const last = this.#balances?.get(keyOf(fit.budget.id, fit.spender));
+    const last = this.#balances?.get(fit.key);
     if (last?.since === span.since) this.move({ fit, span }, { used: -amount });
   }
 
@@ -150,9 +155,9 @@ export class ReplayedBudgets {
   current(parts: readonly ReplayedPart[], at: number, evaluation: Evaluation | undefined): ReplayedPart[] {
     const moment = new Date(at);
     return parts.flatMap((part) => {
-      const { budget, spender } = part.fit;
+      const { budget, key } = part.fit;
       if (evaluation === undefined || !this.#budgets.some(({ id }) => id === budget.id)) return [];
-      const last = this.#balances?.get(keyOf(budget.id, spender));
+      const last = this.#balances?.get(key);
       const span = this.#spanOf(budget, { at: moment, level: part.level, last });
       if (isOver(span, moment)) return [];
       return [{ ...part, span, value: this.#valueOf(budget, evaluation), balance: balanceIn(last, span) }];

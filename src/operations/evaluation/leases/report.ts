@@ -3,7 +3,7 @@ import { LATE_END_MS } from "../../../core/leases.ts";
 import type { BudgetMovement } from "../../../core/pricing/budgets.ts";
 import { evaluateFeature, type FeatureResult } from "../../../core/pricing/evaluate.ts";
 import type { SeenLevel } from "../../../db/queries/contract-snapshots.ts";
-import { balanceKey, changeBudgetBalances, levelKey } from "../../../db/queries/budgets.ts";
+import { changeBudgetBalances, levelKey } from "../../../db/queries/budgets.ts";
 import { changeLease, findLease, type FoundLease, type LeaseRow, takeBack } from "../../../db/queries/leases.ts";
 import { moveLevels, sameLevel } from "../../../db/queries/usage.ts";
 import { type Context, newId } from "../../context.ts";
@@ -223,7 +223,7 @@ async function endLate(ctx: Context, leased: Leased, parts: readonly Part[]): Pr
   const nothing = parts.map(() => 0);
   const after = { ...lease, ...amountsAfter(lease, parts, nothing) };
   const counted = heldParts({ ...leased, at: lease.until }, lease).filter(({ balance, span, fit }) => {
-    const last = leased.budgets?.balances.get(balanceKey(fit.budget.id, fit.spender));
+    const last = leased.budgets?.balances.get(fit.key);
     return last?.since === span.since && balance.used > 0;
   });
   const unspentOf = (level: SeenLevel) => parts.find((part) => sameLevel(part.level, level))?.left ?? 0;
