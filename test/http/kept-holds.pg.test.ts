@@ -347,6 +347,8 @@ describe("beside others", () => {
     expect(await left()).toEqual([3]);
     expect((await keep(id, spent(2, { amounts: { [LIMIT]: 9 } }))).body.hold.amounts).toEqual({ [LIMIT]: 3 });
     expect((await keep(id, spent(6))).body).toMatchObject({ eval: false, budget: { name: "daily" } });
+    const shown = await api.call("GET", `/contracts/${userId}/budgets/daily`, { key });
+    expect(shown.body).toMatchObject({ denied: { spender: "ada", amount: 4 } });
     expect(await left()).toEqual([5]);
     await settle(id, 1);
     expect(await left()).toEqual([1]);

@@ -3,6 +3,7 @@ import { durationIn } from "../../core/holds.ts";
 import type { Context } from "../../operations/context.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as holds from "../../operations/evaluation/holds.ts";
+import { noteDenial } from "../../operations/evaluation/budget-denials.ts";
 import { keepHold } from "../../operations/evaluation/kept-holds.ts";
 import type { SettlementAnswer } from "../../operations/evaluation/request.ts";
 import { splitUnits } from "../../operations/evaluation/units.ts";
@@ -45,14 +46,17 @@ export const holdRoutes = new Hono<AppEnv>()
         left: amounts ? splitUnits(amounts) : undefined,
         durationMs: text ? durationIn(text) : undefined,
       };
-      return answerOnce(c, async (ctx) => ({
-        status: 200,
-        value: await keepHold(ctx, { id, ...report, estimated, blocks: countsBlocks(c) }),
-      }));
+      const input = { id, ...report, estimated, blocks: countsBlocks(c) };
+      return decide(
+        c,
+        (ctx) => keepHold(ctx, input),
+        ({ resources }, { budget }) => noteDenial(resources, budget),
+      );
     }
     if (durationMs === undefined) {
       const asked = splitUnits(bodyOf(c, expectedConsumption));
-      return settle(c, { id, ...asked, estimated, blocks: countsBlocks(c) });
+      const input = { id, ...asked, estimated, blocks: countsBlocks(c) };
+      return decide(c, (ctx) => holds.settleHold(ctx, input), holds.countSettlement);
     }
     const body = c.get("body");
     if (Array.isArray(body) || Object.keys(Object(body)).length > 0) {
@@ -70,15 +74,19 @@ export const holdRoutes = new Hono<AppEnv>()
     }),
   );
 
-/** Counts the settlement after the commit, because the transaction may be retried. */
-async function settle(c: AppContext, input: Parameters<typeof holds.settleHold>[1]): Promise<Response> {
+/** Answers with a decision. Counts it after the commit, because the transaction may be retried. */
+async function decide(
+  c: AppContext,
+  work: (ctx: Context) => Promise<SettlementAnswer>,
+  count: (ctx: Context, answer: SettlementAnswer) => void,
+): Promise<Response> {
   const done: { ctx?: Context; answer?: SettlementAnswer } = {};
   const response = await answerOnce(c, async (ctx) => {
-    const answer = await holds.settleHold(ctx, input);
+    const answer = await work(ctx);
     Object.assign(done, { ctx, answer });
     return { status: 200, value: answer };
   });
-  if (done.ctx !== undefined && done.answer !== undefined) holds.countSettlement(done.ctx, done.answer);
+  if (done.ctx !== undefined && done.answer !== undefined) count(done.ctx, done.answer);
   return response;
 }
 

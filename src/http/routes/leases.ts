@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import type { Context } from "../../operations/context.ts";
+import { noteDenial } from "../../operations/evaluation/budget-denials.ts";
 import { countVerdict } from "../../operations/evaluation/features.ts";
 import { openLease } from "../../operations/evaluation/leases/open.ts";
 import { endLease, reportLease } from "../../operations/evaluation/leases/report.ts";
@@ -18,7 +19,10 @@ export const leaseRoutes = new Hono<AppEnv>()
     const { spent, amounts, for: duration } = bodyOf(c, leaseReport, "unknownFieldsLast");
     const durationMs = leaseDurationIn(duration ?? "");
     const report = { id: c.req.param("leaseId"), spent, amounts: amounts ?? undefined, durationMs };
-    return json(c, await reportLease(context(c), report));
+    const ctx = context(c);
+    const answer = await reportLease(ctx, report);
+    noteDenial(ctx.resources, answer.budget);
+    return json(c, answer);
   })
   .delete("/:leaseId", async (c) => {
     await endLease(context(c), c.req.param("leaseId"));

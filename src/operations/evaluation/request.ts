@@ -134,7 +134,7 @@ export interface LeaseView {
 }
 
 /** Answer of a call about a lease. */
-export interface LeaseAnswer extends FeatureResult {
+export interface LeaseAnswer extends DecidedResult {
   /** By limit: what is left for others after the call; null for a non-numeric limit. */
   readonly remaining: Record<string, number | null> | null;
   readonly resetAt: Record<string, string | null> | null;

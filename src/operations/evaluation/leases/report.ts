@@ -12,7 +12,8 @@ import { grantedLimit } from "../../evaluations.ts";
 import { usageEvents } from "../../usage-events.ts";
 import { type BudgetBook, loadBudgets } from "../budget-book.ts";
 import { moveBudget, noBudgetWrites } from "../budget-moves.ts";
-import { boundOfPart, viewBudget } from "../budget-parts.ts";
+import { viewDenying } from "../budget-denials.ts";
+import { boundOfPart, type BudgetPart } from "../budget-parts.ts";
 import { heldParts, moveHeld } from "../held-budgets.ts";
 import { recordUsage } from "../consumption/record.ts";
 import { remainingOf } from "../decision.ts";
@@ -213,7 +214,8 @@ async function reportOpen(
   await recordUsage(ctx, organizationId, { events: all, raised });
   const usagesAfter = parts.map((part, i) => sum(usages[i] ?? 0, sum(left[i] ?? 0, -part.left)));
   const bounds = parts.map((part, i) => sum(boundOf(part), sum(part.left, -(left[i] ?? 0))));
-  const decided = denying === undefined ? result : { ...result, eval: false, budget: viewBudget(denying) };
+  const viewDenied = (part: BudgetPart) => viewDenying(contract, part, lease.spender, amounts?.[part.id] ?? 0);
+  const decided = denying === undefined ? result : { ...result, eval: false, budget: viewDenied(denying) };
   return reportAnswer(leased, parts, { result: decided, lease: after, usages: usagesAfter, bounds });
 }
 
