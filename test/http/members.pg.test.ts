@@ -1,5 +1,11 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
+import { schemaVersion } from "../../src/db/migrate.ts";
+import { exportFolder, readManifest, writeManifest } from "../../src/entries/platform/organization-folder.ts";
+import { exportOrganization, freezeOrganization, importOrganization } from "../../src/operations/moving.ts";
 import { createTestApi, type TestApi, type TestOrganization } from "../support/api.ts";
 import { contract, type ContractBody, show, upload } from "../support/contracting.ts";
 import { allEventsDuring } from "../support/private-events.ts";
@@ -257,6 +263,62 @@ describe("the cases", () => {
     expect(await api.call("DELETE", "/services/desk", { key: own.key })).toMatchObject({ status: 204 });
     expect((await list("firm", "", own.key)).total).toBe(1);
   });
+});
+
+test("5: a disabled service leaves the list, and counts it when it is back", async () => {
+  const own = await api.newOrganization(api.callers.owner, "Disabling");
+  await upload(api, own.key, team());
+  await contract(api, own.key, "firm", subscription());
+  for (const member of ["a", "b"]) expect(await add("firm", member, {}, own.key)).toMatchObject({ status: 201 });
+  expect(await api.call("DELETE", "/services/desk", { key: own.key })).toMatchObject({ status: 204 });
+  expect((await show(api, own.key, "firm")).usageLevels).toEqual({});
+  expect((await list("firm", "", own.key)).total).toBe(2);
+  for (const member of ["c", "d", "e", "f"])
+    expect(await add("firm", member, {}, own.key)).toMatchObject({ status: 201 });
+  await upload(api, own.key, team());
+  const back = await api.call("PUT", "/contracts/firm", { key: own.key, body: subscription() });
+  expect(back).toMatchObject({ status: 200 });
+  expect((await show(api, own.key, "firm")).usageLevels["desk"]?.["seats"]?.consumed).toBe(6);
+  expect(await add("firm", "g", {}, own.key)).toMatchObject({
+    status: 409,
+    body: { error: "CONFLICT: No seat is free: 6 of 5 are taken" },
+  });
+});
+
+test("5: an import into another instance has the list and its seats", async () => {
+  const own = await api.newOrganization(api.callers.owner, "Exporting");
+  await upload(api, own.key, team());
+  await contract(api, own.key, "firm", subscription());
+  for (const member of ["a", "b", "c", "d"])
+    expect(await add("firm", member, {}, own.key)).toMatchObject({ status: 201 });
+  const { db, client } = api.database.connection;
+  const folder = mkdtempSync(join(tmpdir(), "faregate-members-"));
+  const there = await createTestApi();
+  try {
+    there.setNow(new Date(START));
+    const schema = await schemaVersion(client);
+    await freezeOrganization(db, own.id, new Date(START));
+    const given = { organizationId: own.id, now: new Date(START), schema };
+    writeManifest(folder, await exportOrganization(db, exportFolder(folder), given));
+    await importOrganization(there.resources, exportFolder(folder), {
+      manifest: readManifest(folder),
+      schema,
+      takesAccounts: true,
+    });
+    const taken = async () => (await show(there, own.key, "firm")).usageLevels["desk"]?.["seats"]?.consumed;
+    const put = (member: string) => there.call("PUT", pathOf("firm", member), { key: own.key, body: {} });
+    const listed = await there.call<Page>("GET", pathOf("firm"), { key: own.key });
+    expect([listed.body.data.map(({ id }) => id), await taken()]).toEqual([["d", "c", "b", "a"], 4]);
+    expect(await put("e")).toMatchObject({ status: 201 });
+    expect(await put("f")).toMatchObject({
+      status: 409,
+      body: { error: "CONFLICT: No seat is free: 5 of 5 are taken" },
+    });
+    expect((await checkLedger(there.resources.db)).violations).toEqual([]);
+  } finally {
+    await there.close();
+    rmSync(folder, { recursive: true });
+  }
 });
 
 const move = (from: TestOrganization, target: TestOrganization) =>
