@@ -367,6 +367,52 @@ describe("a call", () => {
   });
 });
 
+test("budgets of a contract change nothing that impact, best fit and the gate say", async () => {
+  const own = await api.newOrganization(api.callers.owner, "Predicting");
+  await upload(api, own.key, SAMPLE, SAMPLE.replace(/^version:.*$/m, "version: 2.0.0"));
+  const subscription = {
+    contractedServices: { tasker: "1.0.0" },
+    subscriptionPlans: { tasker: "PRO" },
+    subscriptionAddOns: { tasker: { extraTasks: 1 } },
+  };
+  await contract(api, own.key, "firm", subscription);
+  const rules = [{ rule: "nobodyLoses" }, { rule: "noQuotaLost" }, { rule: "everyContractIsPlaced" }];
+  const ruled = await api.call("PUT", `/organizations/${own.id}/gate`, { key: api.callers.owner.key, body: { rules } });
+  expect(ruled.status).toBe(200);
+  const set = async (name: string, body: object) => {
+    const put = await api.call("PUT", `/contracts/firm/budgets/${name}`, {
+      key: own.key,
+      body: { limit: TASKS, ...body },
+    });
+    expect(put.status).toBeLessThan(300);
+  };
+  const taken = async (amount: number) => {
+    const path = "/features/firm/tasker-board?spender=ada";
+    return (await api.call<Answer>("POST", path, { key: own.key, body: { [TASKS]: amount } })).body.eval;
+  };
+  const predicted = async () => {
+    const body = { action: "archive", pricingVersion: "1.0.0" };
+    const { status, body: report } = await api.call<{ gate: { passed: boolean }; groups: object[]; counts: object }>(
+      "POST",
+      "/services/tasker/impact",
+      { key: own.key, body },
+    );
+    expect(status).toBe(200);
+    const { gate, groups, counts } = report;
+    return { gate, groups, counts };
+  };
+  expect(await taken(5)).toBe(true);
+  const without = await predicted();
+  expect(without).toMatchObject({
+    gate: { passed: true },
+    groups: [{ proposal: { target: { plan: "PRO", addOns: { extraTasks: 1 } }, keepsEverything: true } }],
+  });
+  await set("all", { amount: 5 });
+  await set("each", { amount: 0, spender: "*", window: "life" });
+  expect(await taken(1)).toBe(false);
+  expect(await predicted()).toEqual(without);
+});
+
 test("a budget shows which call it denied last", async () => {
   const userId = await subscribed();
   await budget(userId, "all", 40);
@@ -723,8 +769,10 @@ describe("a lease", () => {
     expect((await report(2, 8)).body).toMatchObject({ lease: { granted: { [TASKS]: 7 }, spent: { [TASKS]: 2 } } });
     expect((await show(userId, "each")).balances).toMatchObject([{ used: 5, held: 5 }]);
     expect(await take(userId, "ada", 1)).toBe("each");
-    expect((await report(6, 0)).body).toMatchObject({ lease: { state: "ended" } });
-    expect((await show(userId, "each")).balances).toMatchObject([{ used: 9, held: 0 }]);
+    expect((await report(7, 2)).body).toMatchObject({ eval: false, budget: { name: "each" } });
+    expect(await show(userId, "each")).toMatchObject({ denied: { spender: "ada", amount: 2 } });
+    expect((await report(7, 0)).body).toMatchObject({ lease: { state: "ended" } });
+    expect((await show(userId, "each")).balances).toMatchObject([{ used: 10, held: 0 }]);
   });
 
   test("ends before the window of its budget", async () => {
