@@ -97,9 +97,10 @@ async function seed(): Promise<void> {
       (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
     select 'contract-' || n, (select organization_id from contracts where id = 'contract-' || n), 'service-' || (n % ${ORGANIZATIONS} + 1), 'maxExports', 'consume', 'tasker-bulk', 'seeded', 0, now()
     from generate_series(1, ${CONTRACTS}) n`;
-  await sql`insert into holds (id, contract_id, feature_id, amounts, on_expiry, state, created_at, until, ended_at)
-    select 'hold-' || n, 'contract-' || n, 'tasker-bulk', '[]', 'release', 'released', now(), now(), now()
-    from generate_series(1, ${CONTRACTS}) n`;
+  await sql`insert into holds
+      (id, contract_id, organization_id, feature_id, amounts, on_expiry, state, created_at, until, ended_at)
+    select 'hold-' || id, id, organization_id, 'tasker-bulk', '[]', 'release', 'released', now(), now(), now()
+    from contracts where id like 'contract-%'`;
   await sql`insert into contract_history
       (contract_id, start_date, end_date, contracted_services, subscription_plans, subscription_add_ons)
     select 'contract-' || n, now(), now(), '{}', '{}', '{}' from generate_series(1, ${CONTRACTS}) n`;

@@ -98,8 +98,8 @@ async function growOtherOrganizations(): Promise<void> {
   const sql = api.database.connection.client;
   await spread(sql, OTHERS);
   const all = sql`contracts c join contract_services cs on cs.contract_id = c.id where c.id like 'contract-%'`;
-  await sql`insert into holds (id, contract_id, feature_id, amounts, on_expiry, state, created_at, until)
-    select c.id || '-' || n, c.id, 'meter-call', '[]', 'release', 'open', '2025-06-01', '2026-01-01'
+  await sql`insert into holds (id, contract_id, organization_id, feature_id, amounts, on_expiry, state, created_at, until)
+    select c.id || '-' || n, c.id, c.organization_id, 'meter-call', '[]', 'release', 'open', '2025-06-01', '2026-01-01'
     from generate_series(1, 4) n, ${all}`;
   await sql`insert into audit_log (at, organization_id, actor_kind, action, target)
     select '2025-06-01', c.organization_id, 'anonymous', 'contract.create', c.id from ${all}`;
