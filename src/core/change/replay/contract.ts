@@ -1,25 +1,19 @@
-import { sum, total } from "../../exact.ts";
-import { costOfUnits, deniesSettlement, firstDenying } from "../../pricing/budget-decision.ts";
+import { sum } from "../../exact.ts";
 import { budgetTermsOf } from "../../pricing/budget-terms.ts";
-import type { Budget } from "../../pricing/budgets.ts";
-import { creditTermsOf, type Rates } from "../../pricing/credits.ts";
-import { decideConsumption, offReasonOf } from "../../pricing/decide.ts";
-import { type Evaluation, involvedLimits } from "../../pricing/evaluate.ts";
-import { limitValue, locateFeature } from "../../pricing/evaluation.ts";
-import { isBound } from "../../pricing/model.ts";
+import { creditTermsOf } from "../../pricing/credits.ts";
 import type { Steps } from "../../steps.ts";
 import { ActualContract } from "./actual.ts";
-import { add, Balances, type LevelTerms, type ReplayedLevel } from "./balances.ts";
-import { ReplayedBudgets, type ReplayedPart } from "./budgets.ts";
-import { type Call, callsOf, pricedAmount, unitCosts } from "./calls.ts";
+import { Balances, type LevelTerms } from "./balances.ts";
+import { ReplayedBudgets } from "./budgets.ts";
+import { type Call, callsOf } from "./calls.ts";
+import { type Decided, Decisions, type DenialReason } from "./decision.ts";
 import { Entitled, type ReplaySetting, type Resolve, SharedTerms } from "./entitled.ts";
-import { type ContractRecord, type Placement, placementKey } from "./record.ts";
+import { type ContractEvent, eventsOf } from "./events.ts";
+import { ReplayedHolds } from "./holds.ts";
 import { levelsOf } from "./levels.ts";
+import { type ContractRecord, type Placement, placementKey, type RecordedHold, type RecordedTerms } from "./record.ts";
 import { Reverts } from "./reverts.ts";
-import type { RecordedHold, RecordedMovement, RecordedTerms } from "./record.ts";
-
-/** Reason why a replayed call is denied. `gone`: the target lacks the feature or a limit of the call. */
-export type DenialReason = "LIMIT_REACHED" | "NOT_GRANTED" | "BUDGET_REACHED" | "gone";
+import { ReplayedUsage } from "./usage.ts";
 
 /** Receives what a replay finds of one contract. */
 export interface Findings {
@@ -34,35 +28,6 @@ export interface Findings {
   }): void;
 }
 
-/** A granted call has what it counts: limit ids, and what it takes of budgets. */
-type Decided =
-  | { readonly ids: ReadonlySet<string>; readonly budgets: readonly ReplayedPart[] }
-  | { readonly reason: DenialReason };
-
-/** A change at a moment, other than a call. */
-interface Event {
-  readonly at: number;
-  readonly run: () => void;
-}
-
-/** A hold that the target granted, with what it holds of budgets. */
-interface OpenHold {
-  readonly hold: RecordedHold;
-  readonly budgets: readonly ReplayedPart[];
-}
-
-/** A call to decide. */
-interface Decision extends Pick<Call, "spender"> {
-  readonly featureId: string;
-  readonly amounts: Readonly<Record<string, number>>;
-  readonly at: number;
-  readonly usedAt: number;
-  /** Also denies amounts that do not fit into a limit. */
-  readonly strict: boolean;
-  /** Movements with units, for budgets that count some of them. */
-  readonly rows: readonly RecordedMovement[];
-}
-
 /** Replays one contract under the target. `Findings` receive each call in the range. */
 export class ContractReplay {
   readonly balances = new Balances();
@@ -70,18 +35,17 @@ export class ContractReplay {
   readonly #record: ContractRecord;
   readonly #findings: Findings;
   readonly #shared: SharedTerms;
+  readonly #usage = new ReplayedUsage(this.balances);
   readonly #budgets: ReplayedBudgets;
+  readonly #holds: ReplayedHolds;
   readonly #reverts: Reverts;
-  readonly #openHolds = new Map<string, OpenHold>();
-  /** Holds that the target refuses, with the reason. */
-  readonly #refusedHolds = new Map<string, DenialReason>();
   readonly #actual: ActualContract;
+  readonly #decisions: Decisions;
   #terms: RecordedTerms | undefined;
   /** Undefined while the contract lacks the service. */
   #placement: Placement | undefined;
   #entitled: Entitled | undefined;
   #now = -Infinity;
-  readonly #usage = new Map<string, number>();
 
   constructor(setting: ReplaySetting, record: ContractRecord, findings: Findings, shared = new SharedTerms()) {
     this.#setting = setting;
@@ -91,6 +55,9 @@ export class ContractReplay {
     this.#actual = new ActualContract(setting, shared);
     this.#budgets = new ReplayedBudgets(record.budgets ?? []);
     this.#reverts = new Reverts(record.movements);
+    const [usage, budgets] = [this.#usage, this.#budgets];
+    this.#holds = new ReplayedHolds({ balances: this.balances, usage, budgets });
+    this.#decisions = new Decisions(setting, { usage, budgets, actual: this.#actual });
   }
 
   *run(): Steps<void> {
@@ -107,7 +74,7 @@ export class ContractReplay {
     for (const call of callsOf(this.#record.movements)) {
       if (call.usedAt >= to) continue;
       const at = Math.min(Math.max(call.at, from), to - 1);
-      runUntil(call.operationId !== "" && this.#openHolds.has(call.operationId) ? at - 1 : at);
+      runUntil(call.operationId !== "" && this.#holds.get(call.operationId) !== undefined ? at - 1 : at);
       this.#advance(at);
       this.#apply(call, at);
       for (const row of call.rows) this.#actual.move(row);
@@ -117,43 +84,19 @@ export class ContractReplay {
     this.#advance(to - 1);
   }
 
-  /** Lists events other than calls, in order; of one moment, terms come first. */
-  #otherEvents(): Event[] {
-    const { from, to } = this.#setting;
-    const { terms, blocks, holds } = this.#record;
-    const others: Event[] = [];
-    for (const [index, each] of terms.entries()) {
-      const isFirst = index === 0 && each.since <= from;
-      others.push({ at: isFirst ? -Infinity : each.since, run: () => this.#enter(each, isFirst ? from : each.since) });
-    }
-    for (const block of blocks) {
-      const { left, from: opens, createdAt, expiresAt, revokedAt } = block;
-      const known = {
-        id: block.id,
-        serviceId: block.serviceId,
-        limitName: block.limitName,
-        origin: block.origin,
-        left,
-      };
-      const dates = { from: new Date(opens), createdAt: new Date(createdAt), drawn: block.drawn, resetsLeft: null };
-      const added = { ...known, ...dates, expiresAt: expiresAt === null ? null : new Date(expiresAt) };
-      others.push({ at: Math.max(createdAt, from), run: () => this.balances.addBlock(added) });
-      if (revokedAt !== null && revokedAt < to)
-        others.push({
-          at: revokedAt,
-          run: () => this.balances.revoke(block.id, new Date(revokedAt), this.#levelTerms),
-        });
-    }
-    for (const hold of holds) {
-      others.push({ at: Math.max(hold.createdAt, from), run: () => this.#take(hold, hold.createdAt < from) });
-      if (hold.endedAt < to) others.push({ at: hold.endedAt, run: () => this.#release(hold.id) });
-    }
-    return others.toSorted((one, other) => one.at - other.at);
+  #otherEvents(): ContractEvent[] {
+    return eventsOf(this.#record, this.#setting, {
+      enter: (terms, since) => this.#enter(terms, since),
+      addBlock: (block) => this.balances.addBlock(block),
+      revokeBlock: (id, at) => this.balances.revoke(id, at, this.#levelTerms),
+      takeHold: (hold, isEarlier) => this.#takeHold(hold, isEarlier),
+      releaseHold: (id) => this.#holds.release(id),
+    });
   }
 
   #advance(moment: number): void {
     this.#now = Math.max(this.#now, moment);
-    if (this.balances.advance(new Date(this.#now), this.#levelTerms)) this.#readUsage();
+    if (this.balances.advance(new Date(this.#now), this.#levelTerms)) this.#usage.read();
   }
 
   readonly #levelTerms: LevelTerms = {
@@ -194,53 +137,22 @@ export class ContractReplay {
       const pricing = service.serviceId === serviceId ? target : this.#setting.pricings.get(service.hash);
       return pricing === undefined ? [] : budgetTermsOf(pricing.pricing);
     });
-    this.#readUsage();
-  }
-
-  #idOf({ serviceId, limitName }: Pick<ReplayedLevel, "serviceId" | "limitName">): string | undefined {
-    const service = this.#terms?.services.find((one) => one.serviceId === serviceId);
-    return service && `${service.key}-${limitName}`;
-  }
-
-  #readUsage(): void {
-    this.#usage.clear();
-    for (const level of this.balances.levels.values()) {
-      const id = this.#idOf(level);
-      if (id !== undefined) this.#usage.set(id, level.held > 0 ? sum(level.consumed, level.held) : level.consumed);
-    }
-  }
-
-  #change(level: ReplayedLevel, change: { consumed?: number; held?: number }): void {
-    if (change.consumed !== undefined) add(level, change.consumed);
-    if (change.held !== undefined) level.held = Math.max(0, sum(level.held, change.held));
-    const id = this.#idOf(level);
-    if (id !== undefined) this.#usage.set(id, level.held > 0 ? sum(level.consumed, level.held) : level.consumed);
-  }
-
-  /** True if the call asks for a feature of the replaced service. */
-  #isOfService(featureId: string | null): boolean {
-    const services = this.#terms?.services ?? [];
-    let longest: { serviceId: string; key: string } | undefined;
-    for (const service of services) {
-      const fits = featureId?.startsWith(`${service.key}-`) === true;
-      if (fits && service.key.length > (longest?.key.length ?? 0)) longest = service;
-    }
-    return longest !== undefined && longest.serviceId === this.#setting.serviceId;
+    this.#usage.enter(terms);
   }
 
   #apply(call: Call, at: number): void {
-    if (call.kind === "consume" && this.#isOfService(call.featureId)) return this.#consume(call, at);
+    if (call.kind === "consume" && this.#isReplaced(call.featureId)) return this.#consume(call, at);
     for (const row of call.rows) {
       const [kind, serviceId, limitName, , , amount] = row;
       const level = this.balances.level(serviceId, limitName);
       if (level === undefined) continue;
       const isReplaced = serviceId === this.#setting.serviceId;
-      if (kind === "revert") this.#change(level, { consumed: this.#reverts.revert(row, level, this.#budgets) });
+      if (kind === "revert") this.#usage.change(level, { consumed: this.#reverts.revert(row, level, this.#budgets) });
       else if (kind === "reset" && isReplaced) {
         this.balances.resetByHand(level, new Date(at), this.#levelTerms);
-        this.#readUsage();
+        this.#usage.read();
       } else if (kind === "adjust" || kind === "consume" || (!isReplaced && kind !== "late"))
-        this.#change(level, { consumed: amount });
+        this.#usage.change(level, { consumed: amount });
     }
   }
 
@@ -248,31 +160,41 @@ export class ContractReplay {
     const { featureId, operationId, usedAt, rows } = call;
     const isInRange = usedAt >= this.#setting.from;
     const amounts: Record<string, number> = {};
-    const priced = rows.map((row) => (this.#isPriced(row) ? pricedAmount(row, this.#ratesOf(row)) : row[5]));
+    const priced = rows.map((row) => this.#decisions.amountOf(row));
     for (const [index, [, serviceId, limitName, , , recorded]] of rows.entries()) {
-      const id = this.#idOf({ serviceId, limitName });
+      const id = this.#usage.idOf({ serviceId, limitName });
       if (id !== undefined) amounts[id] = sum(amounts[id] ?? 0, priced[index] ?? recorded);
     }
-    const held = this.#openHolds.get(operationId);
+    const held = this.#holds.get(operationId);
     const evaluation = this.#entitled?.evaluation(this.balances, at);
     const settled = held && evaluation && this.#budgets.current(held.budgets, at, evaluation);
-    this.#release(operationId);
-    const refused = this.#refusedHolds.get(operationId);
+    this.#holds.release(operationId);
+    const refused = this.#holds.refusalOf(operationId);
     if (usedAt < at && refused === undefined && this.#isLate(call)) return;
     let decided: Decided = { reason: refused ?? "gone" };
     const isPriced = priced.every((amount) => amount !== undefined);
-    if (refused === undefined && evaluation !== undefined && isPriced && !this.#isGone(call, evaluation)) {
+    const limits = rows.map(([, serviceId, limitName]) => ({ serviceId, limitName }));
+    const isPossible = refused === undefined && evaluation !== undefined && isPriced;
+    if (isPossible && !this.#decisions.isGone(evaluation, featureId, limits)) {
       const { spender } = call;
       decided =
         held === undefined
-          ? this.#decide(evaluation, { featureId: featureId ?? "", amounts, at, usedAt, strict: false, spender, rows })
-          : this.#settle(evaluation, held.hold, { amounts, rows, budgets: settled ?? [] });
+          ? this.#decisions.decide(evaluation, {
+              featureId: featureId ?? "",
+              amounts,
+              at,
+              usedAt,
+              strict: false,
+              spender,
+              rows,
+            })
+          : this.#decisions.settle(evaluation, held.hold, { amounts, rows, budgets: settled ?? [] });
     }
     const parts = rows.map(([, serviceId, limitName, , , recorded], index) => {
       const level = this.balances.level(serviceId, limitName);
-      const isCounted = "ids" in decided && level !== undefined && decided.ids.has(this.#idOf(level) ?? "");
+      const isCounted = "ids" in decided && level !== undefined && decided.ids.has(this.#usage.idOf(level) ?? "");
       const counted = isCounted ? (priced[index] ?? recorded) : 0;
-      if (isCounted) this.#change(level, { consumed: counted });
+      if (isCounted) this.#usage.change(level, { consumed: counted });
       return { serviceId, limitName, recorded, resets: level?.resets ?? 0, counted };
     });
     const budgets = "ids" in decided ? decided.budgets : [];
@@ -283,88 +205,6 @@ export class ContractReplay {
     else this.#findings.denied({ at: usedAt, group: this.#placement?.group, reason: decided.reason, amounts });
   }
 
-  /** True if a movement names units of the replaced service, which the target prices. */
-  #isPriced(row: RecordedMovement): boolean {
-    return row[9] !== null && row[1] === this.#setting.serviceId;
-  }
-
-  #ratesOf([, serviceId, limitName]: RecordedMovement): Rates | undefined {
-    if (serviceId !== this.#setting.serviceId) return undefined;
-    return creditTermsOf(this.#setting.target.pricing).rates.get(limitName);
-  }
-
-  /** Returns what units with this beginning cost in the movements of one limit. */
-  #costOfUnits(rows: readonly RecordedMovement[], { serviceId, limitName }: Budget, beginning: string): number {
-    const those = rows.filter((row) => row[1] === serviceId && row[2] === limitName);
-    return total(those.map((row) => costOfUnits(unitCosts(row, this.#ratesOf(row)), beginning)));
-  }
-
-  /** Settles a hold that the target granted: up to the held amounts always, and more within numeric limits and budgets. */
-  #settle(
-    evaluation: Evaluation,
-    hold: RecordedHold,
-    { amounts, rows, budgets }: Pick<Decision, "amounts" | "rows"> & { budgets: readonly ReplayedPart[] },
-  ): Decided {
-    const isAbove = hold.amounts.some(({ serviceId, limitName, amount: held }) => {
-      const id = this.#idOf({ serviceId, limitName }) ?? "";
-      const [limit, amount] = [limitValue(evaluation, id), amounts[id] ?? 0];
-      return isBound(limit) && amount > held && sum(this.#usage.get(id) ?? 0, amount) > limit;
-    });
-    if (isAbove) return { reason: "LIMIT_REACHED" };
-    const counted = budgets.map((part): ReplayedPart => {
-      const { budget } = part.fit;
-      const all = amounts[part.id] ?? 0;
-      if (budget.unit === null) return { ...part, amount: all };
-      const hasUnits = rows.some(([, , , , , , , , , units]) => units !== null);
-      const amount = hasUnits ? this.#costOfUnits(rows, budget, budget.unit) : Math.min(part.amount, all);
-      return { ...part, amount };
-    });
-    const isDenied = budgets.some((part, index) => deniesSettlement(part, counted[index]?.amount ?? 0));
-    return isDenied ? { reason: "BUDGET_REACHED" } : { ids: new Set(Object.keys(amounts)), budgets: counted };
-  }
-
-  /** Decides a call by the expression that decided it in reality, and by the budgets that fit its spender. */
-  #decide(evaluation: Evaluation, call: Decision): Decided {
-    const { featureId, amounts, at, strict } = call;
-    const feature = locateFeature(evaluation, featureId)?.feature;
-    const mode = feature?.client === feature?.server ? { server: false } : this.#actual.modeOf(featureId, at);
-    // A limit that only the target has is not consumed: nobody reported it.
-    const expected: Record<string, number> = {};
-    const involved = involvedLimits(evaluation, featureId, mode);
-    for (const { id } of involved) expected[id] = amounts[id] ?? 0;
-    const { result } = decideConsumption(evaluation, this.#usage, { featureId, expected, mode, strict });
-    if (!result.eval || result.error !== null)
-      return { reason: offReasonOf(evaluation, this.#usage, featureId, { mode, used: result.used }) };
-    const budgets = this.#budgets.isEmpty
-      ? []
-      : this.#budgetParts(evaluation, involved, { ...call, amounts: expected });
-    if (firstDenying(budgets) !== undefined) return { reason: "BUDGET_REACHED" };
-    return { ids: new Set(Object.keys(expected)), budgets };
-  }
-
-  #budgetParts(evaluation: Evaluation, involved: ReturnType<typeof involvedLimits>, call: Decision): ReplayedPart[] {
-    const levels = involved.flatMap(({ id, serviceName, limitName }) => {
-      const serviceId = this.#terms?.services.find(({ key }) => key === serviceName)?.serviceId;
-      const level = serviceId === undefined ? undefined : this.balances.level(serviceId, limitName);
-      return level === undefined ? [] : [{ id, level }];
-    });
-    const costOf = (budget: Budget, beginning: string) => this.#costOfUnits(call.rows, budget, beginning);
-    return this.#budgets.parts(levels, { ...call, evaluation, costOfUnits: costOf });
-  }
-
-  /** True if the target lacks the feature, or a limit that the call consumed. */
-  #isGone(
-    {
-      featureId,
-      rows,
-    }: { featureId: string | null; rows: readonly (readonly [unknown, string, string, ...unknown[]])[] },
-    evaluation: Evaluation,
-  ): boolean {
-    const { serviceId, target } = this.#setting;
-    if (featureId === null || locateFeature(evaluation, featureId) === undefined) return true;
-    return rows.some(([, of, limitName]) => of === serviceId && !target.usageLimits.has(limitName));
-  }
-
   /** True if the moment of use precedes the running period of a limit of the call: late usage moves no balance. */
   #isLate({ usedAt, rows }: Call): boolean {
     return rows.some(([, serviceId, limitName]) => {
@@ -373,50 +213,27 @@ export class ContractReplay {
     });
   }
 
-  #take(hold: RecordedHold, isEarlier: boolean): void {
-    if (!this.#isOfService(hold.featureId)) return;
+  /** True if a feature is of the replaced service. */
+  #isReplaced(featureId: string | null): boolean {
+    return this.#usage.serviceOf(featureId) === this.#setting.serviceId;
+  }
+
+  #takeHold(hold: RecordedHold, isEarlier: boolean): void {
+    const { featureId, spender = null } = hold;
+    if (!this.#isReplaced(featureId)) return;
     const amounts: Record<string, number> = {};
-    for (const { serviceId, limitName, amount } of hold.amounts) {
-      const id = this.#idOf({ serviceId, limitName });
+    for (const { amount, ...limit } of hold.amounts) {
+      const id = this.#usage.idOf(limit);
       if (id !== undefined) amounts[id] = amount;
     }
     const evaluation = this.#entitled?.evaluation(this.balances, this.#now);
-    const rows = hold.amounts.map(({ serviceId, limitName }) => ["consume", serviceId, limitName] as const);
+    const [at, usedAt] = [this.#now, this.#now];
     const decided: Decided =
-      evaluation === undefined || this.#isGone({ featureId: hold.featureId, rows }, evaluation)
+      evaluation === undefined || this.#decisions.isGone(evaluation, featureId, hold.amounts)
         ? { reason: "gone" }
-        : this.#decide(evaluation, {
-            featureId: hold.featureId,
-            amounts,
-            at: this.#now,
-            usedAt: this.#now,
-            strict: true,
-            spender: hold.spender ?? null,
-            rows: [],
-          });
+        : this.#decisions.decide(evaluation, { featureId, amounts, at, usedAt, strict: true, spender, rows: [] });
     // One of before the range was granted already.
-    if ("reason" in decided && !isEarlier) {
-      this.#refusedHolds.set(hold.id, decided.reason);
-      return;
-    }
-    const open = { hold, budgets: "ids" in decided ? decided.budgets : [] };
-    this.#openHolds.set(hold.id, open);
-    this.#hold(open, 1);
-  }
-
-  /** Gives back what a hold holds, if it is open. */
-  #release(id: string): void {
-    const open = this.#openHolds.get(id);
-    if (open === undefined) return;
-    this.#openHolds.delete(id);
-    this.#hold(open, -1);
-  }
-
-  #hold({ hold: { amounts }, budgets }: OpenHold, sign: 1 | -1): void {
-    for (const { serviceId, limitName, amount } of amounts) {
-      const level = this.balances.level(serviceId, limitName);
-      if (level !== undefined) this.#change(level, { held: sign * amount });
-    }
-    for (const part of budgets) this.#budgets.hold(part, sign * part.amount);
+    if ("reason" in decided && !isEarlier) this.#holds.refuse(hold, decided.reason);
+    else this.#holds.take(hold, "ids" in decided ? decided.budgets : []);
   }
 }

@@ -1,5 +1,5 @@
 import type { Configuration } from "../configuration.ts";
-import type { DenialReason } from "./contract.ts";
+import type { DenialReason } from "./decision.ts";
 
 /** Calls that the target would have denied. */
 export interface DeniedCalls {

@@ -1,5 +1,6 @@
 import { sum } from "../../exact.ts";
-import type { DenialReason, Findings } from "./contract.ts";
+import type { Findings } from "./contract.ts";
+import type { DenialReason } from "./decision.ts";
 import { priceBetween } from "./price.ts";
 import { type ContractRecord, type Placement, placementKey } from "./record.ts";
 import type { DayPercentiles, DeniedCalls, ReplayedDay, ReplayedPrice, ReplayedUser } from "./report.ts";
