@@ -217,8 +217,8 @@ async function recordOf({ id }: Server, to: Date): Promise<{ record: ContractRec
     where c.organization_id = ${id}`);
   const [{ contract: contractId, service: serviceId } = { contract: "", service: "" }] = rows;
   const filter = { organizationId: id, serviceId, from: new Date(START), to };
-  const [text = "{}"] = await readReplayRecords(api.resources.db, filter, [contractId]);
-  return { record: JSON.parse(text) as ContractRecord, serviceId };
+  const [read] = await readReplayRecords(api.resources.db, filter, [contractId]);
+  return { record: JSON.parse(read?.text ?? "{}") as ContractRecord, serviceId };
 }
 
 test("a replay ends with the balances and denials of a server that had the target", { timeout: 240_000 }, async () => {

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ReplayReport } from "../../src/core/change/replay/report.ts";
 import { Faregate } from "../../src/client/client.ts";
+import { readMoreMovements, readReplayRecords } from "../../src/db/queries/replay.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, upload } from "../support/contracting.ts";
 import { eventsDuring } from "../support/invariants.ts";
@@ -183,6 +184,87 @@ test("names what the target lacks, and what only the target has", async () => {
     totals: { denied: { movements: 6, reasons: { gone: 6 } } },
     unknown: ["tasker-maxJobs"],
   });
+});
+
+test("refuses a version and a draft at once", async () => {
+  const form = new FormData();
+  form.append("pricing", new Blob([draft("3.0.0")]), "pricing.yml");
+  form.append("pricingVersion", "2.0.0");
+  expect(await api.call<Answer>("POST", "/services/tasker/replay", { key, body: form })).toMatchObject({
+    status: 400,
+    body: { error: "INVALID DATA: A replay needs a pricingVersion or a pricing" },
+  });
+});
+
+test("moves configurations to their best fit, or where groups and renames send them", async () => {
+  const placed = async (body: object) => {
+    const { groups, totals } = (await replay({ pricingVersion: "2.0.0", ...body })).body;
+    return { target: groups.find(({ configuration }) => configuration.plan === "PRO")?.target, totals };
+  };
+  const best = await placed({});
+  expect(best.target).not.toEqual({ plan: "PRO", addOns: {} });
+  expect(best.totals.denied.movements).toBe(0);
+  const groups = [{ configuration: { plan: "PRO" }, target: { plan: "BUSINESS" } }];
+  expect((await placed({ groups })).target).toEqual({ plan: "BUSINESS", addOns: {} });
+  const form = new FormData();
+  form.append("pricing", new Blob([draft("3.0.0").replaceAll(/\bPRO\b/g, "TEAM")]), "pricing.yml");
+  form.append("renames", JSON.stringify({ PRO: "TEAM" }));
+  const { body } = await api.call<Answer>("POST", "/services/tasker/replay", { key, body: form });
+  expect(body.groups.find(({ configuration }) => configuration.plan === "PRO")?.target?.plan).toBe("TEAM");
+});
+
+test("follows a trial to the plan after it", async () => {
+  const { key: own } = await api.newOrganization(await api.newUser());
+  api.setNow(new Date("2025-04-20T00:00:00.000Z"));
+  await upload(api, own, SAMPLE);
+  await upload(api, own, draft("2.0.0"));
+  api.setNow(new Date(MAY));
+  const then = {
+    contractedServices: { tasker: "1.0.0" },
+    subscriptionPlans: { tasker: "FREE" },
+    subscriptionAddOns: {},
+  };
+  await contract(api, own, "eve", { trial: { days: 10, then } });
+  for (const day of [1, 2, 3, 4, 12]) {
+    api.setNow(new Date(MAY + day * DAY));
+    await consume(api, own, "eve");
+  }
+  api.setNow(TODAY);
+  const { body } = await replay({ pricingVersion: "2.0.0", keepPlans: true }, own);
+  expect(body).toMatchObject({ contracts: 1, movements: 5, totals: { denied: { movements: 1 } } });
+  const plans = body.groups.map(({ configuration, denied }) => [configuration.plan, denied.movements]);
+  expect(plans).toEqual([
+    ["PRO", 1],
+    ["FREE", 0],
+  ]);
+});
+
+test("reads the movements of a contract in several texts", async () => {
+  const { db } = api.resources;
+  const rows = await db.execute<{ contract: string; service: string; organization: string }>(sql`
+    select c.id as contract, cs.service_id as service, c.organization_id as organization
+    from contracts c join contract_services cs on cs.contract_id = c.id where c.user_id = 'ada' limit 1`);
+  const [
+    { contract: id, service: serviceId, organization: organizationId } = {
+      contract: "",
+      service: "",
+      organization: "",
+    },
+  ] = rows;
+  const filter = { organizationId, serviceId, from: new Date(MAY), to: new Date("2025-06-01T00:00:00.000Z") };
+  const read = (most: number) =>
+    db.transaction(async (tx) => {
+      const texts: string[] = [];
+      for (const record of await readReplayRecords(tx, filter, [id], most)) {
+        texts.push(JSON.stringify((JSON.parse(record.text) as { movements: unknown }).movements));
+        for await (const text of readMoreMovements(tx, filter, record, most)) texts.push(text);
+      }
+      return texts.map((text) => JSON.parse(text) as unknown[]);
+    });
+  const [all = []] = await read(100);
+  expect(all).toHaveLength(5);
+  expect(await read(2)).toEqual([all.slice(0, 2), all.slice(2, 4), all.slice(4)]);
+  expect(await read(5)).toEqual([all]);
 });
 
 test("the client sends versions and drafts", async () => {

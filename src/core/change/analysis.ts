@@ -17,7 +17,7 @@ import { sideSteps, withOverridesOf } from "./entitlements.ts";
 import type { Side } from "./entitlements.ts";
 import { compareConfiguration } from "./impact/configuration.ts";
 import type { Renames } from "./renames.ts";
-import type { ContractRecord, Placement } from "./replay/record.ts";
+import type { ContractRecord, Placement, RecordedMovement } from "./replay/record.ts";
 import { replaySteps } from "./replay/replay.ts";
 import type { ReplayPart } from "./replay/tally.ts";
 import { reviewSteps } from "./review.ts";
@@ -115,9 +115,11 @@ export interface ReplayTask {
   readonly from: number;
   readonly to: number;
   readonly top: number;
-  /** Texts of contract records. */
-  readonly records: readonly string[];
+  readonly records: readonly RecordTexts[];
 }
+
+/** A contract as the text of its record, then those of its further movements. */
+export type RecordTexts = readonly [record: string, ...movements: string[]];
 
 export type AnalysisTask = DiffTask | ConfigurationsTask | UploadTask | ReplayTask;
 
@@ -214,9 +216,20 @@ function* compiledOf({ hash, text }: HashedModel): Steps<CompiledPricing> {
   return compiled;
 }
 
-function* recordsIn(texts: readonly string[]): Generator<ContractRecord> {
-  for (const text of texts) yield JSON.parse(text) as ContractRecord;
+function* recordsIn(records: readonly RecordTexts[]): Generator<ContractRecord> {
+  for (const [text, ...more] of records) {
+    const record = JSON.parse(text) as ContractRecord;
+    yield more.length === 0 ? record : { ...record, movements: movementsIn(record.movements, more) };
+  }
 }
+
+/** Parses movements when they are read, so that memory holds those of one text. */
+const movementsIn = (first: Iterable<RecordedMovement>, more: readonly string[]): Iterable<RecordedMovement> => ({
+  *[Symbol.iterator]() {
+    yield* first;
+    for (const text of more) yield* JSON.parse(text) as RecordedMovement[];
+  },
+});
 
 function* replay(task: ReplayTask): Steps<ReplayPart> {
   const pricings = new Map<string, CompiledPricing>();
@@ -255,6 +268,7 @@ export function analyse<Task extends AnalysisTask>(task: Task, within: Within): 
 export function sizeOf(task: AnalysisTask): number {
   if (task.kind === "diff") return task.before.length + task.after.length;
   if (task.kind === "configurations") return task.before.text.length + (task.after?.text.length ?? 0);
-  if (task.kind === "replay") return task.records.reduce((sum, { length }) => sum + length, task.target.text.length);
+  if (task.kind === "replay")
+    return task.records.flat().reduce((sum, { length }) => sum + length, task.target.text.length);
   return task.text.length + (task.expectations?.length ?? 0);
 }

@@ -7,8 +7,12 @@ import { IS_CARRIED, USED_AT } from "./usage-rollup.ts";
 
 /*
  * Reads what a replay needs: recorded terms, blocks, holds and movements of contracts that had a service in a range of time. The
- * contracts are always those of one organization. Each contract becomes one JSON text, which a thread parses.
+ * contracts are always those of one organization. Each contract becomes a JSON text, which a thread parses, and more texts for the
+ * movements that do not fit into it: neither the driver nor a thread has to read a long text in one go.
  */
+
+/** Most movements in one text, which is about 100 bytes per movement. */
+export const MOVEMENTS_PER_TEXT = 2_000;
 
 /** The contracts of one organization that had a service within a range. */
 export interface ReplayFilter {
@@ -94,20 +98,31 @@ export async function listReplayed(
   return rows.map(({ id }) => id);
 }
 
-/** Reads contracts as the texts of their records, see core/change/replay/record.ts. */
+/** A contract with the first of its movements. */
+export interface ReplayRecord {
+  contractId: string;
+  /** See core/change/replay/record.ts. */
+  text: string;
+  /** Id of the last movement in the text. Null: there are no more. */
+  lastMovement: string | null;
+}
+
+/** Reads contracts with up to `movementsPerText` movements each. */
 export async function readReplayRecords(
   db: Database,
   filter: ReplayFilter,
   contractIds: readonly string[],
-): Promise<string[]> {
+  movementsPerText = MOVEMENTS_PER_TEXT,
+): Promise<ReplayRecord[]> {
   const { organizationId, from, to } = filter;
   // Balances as they stood just before the range: movements at its start belong to it.
   const before = new Date(from.getTime() - 1);
   const oldestHold = Math.max(0, from.getTime() - MAX_HOLD_MS)
     .toString(16)
     .padStart(12, "0");
-  const rows = await db.execute<{ record: string }>(sql`
-    select json_build_object('userId', c.user_id,
+  const rows = await db.execute<{ id: string; record: string; last_movement: string | null }>(sql`
+    select c.id, case when m.number = ${movementsPerText}::integer then m.last_id end as last_movement,
+      json_build_object('userId', c.user_id,
       'complete', coalesce((
         select f.cause = 'creation' or f.since <= ${moment(from)} from contract_states f where f.contract_id = c.id
         order by f.id limit 1), false),
@@ -139,19 +154,55 @@ export async function readReplayRecords(
         where h.contract_id = c.id and h.id >= ${oldestHold} and h.kind = 'hold' and not h.kept and h.created_at < ${moment(to)}
           and coalesce(h.ended_at, h.until) >= ${moment(from)}), '[]'),
       'budgets', ${balancesBefore(before)},
-      'movements', coalesce((
-        select json_agg(json_build_array(l.kind, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta,
-          ${milliseconds("l.created_at")}, ${milliseconds("l.used_at")}, ${milliseconds("l.reverted_at")}, l.units,
-          l.spender) order by l.id)
-        from usage_ledger l
-        where l.contract_id = c.id and l.created_at >= ${moment(from)} and l.created_at < ${moment(to)} + ${RECORDED_WITHIN}
-          and ${USED_AT} < ${moment(to)} and l.kind <> 'late' and not ${IS_CARRIED}), '[]')
+      'movements', coalesce(m.listed, '[]')
     )::text as record
-    from contracts c
+    from contracts c cross join lateral (
+      with moved as materialized (${movementsIn(filter)})
+      select ${LISTED} as listed, count(*) as number, max(l.id)::text as last_id
+      from (select * from moved order by id limit ${movementsPerText}::integer) l
+    ) m
     where c.organization_id = ${organizationId} and c.id = any(${textArray(contractIds)})
     order by c.id`);
-  return rows.map(({ record }) => record);
+  return rows.map(({ id, record, last_movement }) => ({ contractId: id, text: record, lastMovement: last_movement }));
 }
+
+/** Reads the movements of a contract after those of its record, in texts. Needs a transaction. */
+export async function* readMoreMovements(
+  tx: Database,
+  filter: ReplayFilter,
+  { contractId, lastMovement }: ReplayRecord,
+  movementsPerText = MOVEMENTS_PER_TEXT,
+): AsyncGenerator<string> {
+  if (lastMovement === null) return;
+  await tx.execute(sql`
+    declare moved no scroll cursor for
+    select ${LISTED}::text as movements
+    from contracts c cross join lateral (
+      with moved as materialized (${movementsIn(filter)})
+      select *, (row_number() over (order by id) - 1) / ${movementsPerText}::integer as page
+      from moved where id > ${lastMovement}::bigint
+    ) l
+    where c.organization_id = ${filter.organizationId} and c.id = ${contractId}
+    group by l.page order by l.page`);
+  for (;;) {
+    const [row] = await tx.execute<{ movements: string }>(sql`fetch 1 from moved`);
+    if (row === undefined) break;
+    yield row.movements;
+  }
+  await tx.execute(sql`close moved`);
+}
+
+/**
+ * SQL query: the movements of contract `c` in the range. Materialize it: to read the first ones, Postgres may otherwise search the
+ * movements of all contracts in the order of their ids.
+ */
+const movementsIn = ({ from, to }: ReplayFilter): SQL => sql`
+    select l.* from usage_ledger l where l.contract_id = c.id and l.created_at >= ${moment(from)} and l.created_at < ${moment(to)} + ${RECORDED_WITHIN}
+    and ${USED_AT} < ${moment(to)} and l.kind <> 'late' and not ${IS_CARRIED}`;
+
+/** SQL aggregate: movements `l` in their order, as tuples. */
+const LISTED = sql`json_agg(json_build_array(l.kind, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta,
+      ${milliseconds("l.created_at")}, ${milliseconds("l.used_at")}, ${milliseconds("l.reverted_at")}, l.units, l.spender) order by l.id)`;
 
 /**
  * SQL expression: the balances of budgets of contract `c` at a moment, in the newest window that each spender had used by then. Counts back

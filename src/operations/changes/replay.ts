@@ -1,4 +1,4 @@
-import type { HashedModel } from "../../core/change/analysis.ts";
+import type { HashedModel, RecordTexts } from "../../core/change/analysis.ts";
 import { configurationOf, priceOf } from "../../core/change/configuration.ts";
 import type { Side } from "../../core/change/entitlements.ts";
 import { problemOf } from "../../core/change/impact/configuration.ts";
@@ -22,6 +22,7 @@ import {
   listReplayedConfigurations,
   readLedgerStart,
   readModelText,
+  readMoreMovements,
   type ReplayedConfiguration,
   type ReplayFilter,
   readReplayRecords,
@@ -42,7 +43,7 @@ import { compiledPricings } from "../subscriptions.ts";
 const MAX_RANGE_MS = 92 * 86_400_000;
 /** Contracts that one snapshot of the database covers. */
 const SNAPSHOT_CONTRACTS = 1_000;
-/** Contracts that one task replays. Their texts are in memory at once. */
+/** Contracts that one task replays. Their texts are in memory at once. A contract with many movements has a task of its own. */
 const TASK_CONTRACTS = 50;
 
 export interface ReplayRequest extends ServiceAddress {
@@ -158,7 +159,7 @@ async function replay(ctx: Context, work: Work, { signal, onProgress }: Watch): 
   await ctx.resources.analysis.call(
     tenantOf(ctx, filter.organizationId),
     async (call) => {
-      const replayPart = async (records: readonly string[]) => {
+      const replayPart = async (records: readonly RecordTexts[]) => {
         const part = await call.run({ ...task, records });
         if (part.missing.length > 0) throw new Failure("conflict", CONTRACTS_CHANGING);
         addPart(whole, part, top);
@@ -170,7 +171,7 @@ async function replay(ctx: Context, work: Work, { signal, onProgress }: Watch): 
         const last = page.at(-1);
         if (last === undefined) return;
         after = last;
-        await readInOneSnapshot(ctx, filter, page, { signal, replayPart });
+        await replayInOneSnapshot(ctx, filter, page, { signal, replayPart });
       }
     },
     signal,
@@ -180,24 +181,35 @@ async function replay(ctx: Context, work: Work, { signal, onProgress }: Watch): 
   return viewReport(work, after, placed, whole, deniedThen);
 }
 
-/** Reads contracts from one snapshot of the database, in parts. Reads the next part while one is replayed. */
-async function readInOneSnapshot(
+/**
+ * Replays contracts in parts that are read from one snapshot of the database. Reading waits for the replay of the part before: a replay
+ * takes one processor at most, in the database or in a thread, and leaves the others to requests.
+ */
+async function replayInOneSnapshot(
   ctx: Context,
   filter: ReplayFilter,
   page: readonly string[],
-  { signal, replayPart }: Pick<Watch, "signal"> & { replayPart: (records: readonly string[]) => Promise<void> },
+  { signal, replayPart }: Pick<Watch, "signal"> & { replayPart: (records: readonly RecordTexts[]) => Promise<void> },
 ): Promise<void> {
+  const endIfLeft = () => {
+    if (signal?.aborted === true) throw clientClosed();
+  };
   await snapshot(ctx, async (ctx) => {
-    let replaying: Promise<void> = Promise.resolve();
     for (let at = 0; at < page.length; at += TASK_CONTRACTS) {
-      if (signal?.aborted === true) throw clientClosed();
+      endIfLeft();
       const records = await readReplayRecords(ctx.db, filter, page.slice(at, at + TASK_CONTRACTS));
-      await replaying;
-      replaying = replayPart(records);
-      // Awaited below: a failure in the meantime is not unhandled.
-      replaying.catch(() => {});
+      const whole = records.filter(({ lastMovement }) => lastMovement === null);
+      if (whole.length > 0) await replayPart(whole.map(({ text }) => [text]));
+      for (const record of records) {
+        if (record.lastMovement === null) continue;
+        const more: string[] = [];
+        for await (const text of readMoreMovements(ctx.db, filter, record)) {
+          endIfLeft();
+          more.push(text);
+        }
+        await replayPart([[record.text, ...more]]);
+      }
     }
-    await replaying;
   });
 }
 

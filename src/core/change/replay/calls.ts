@@ -14,7 +14,7 @@ export interface Call {
 }
 
 /** Groups movements by call: rows of one operation that were written together. */
-export function* callsOf(movements: readonly RecordedMovement[]): Generator<Call> {
+export function* callsOf(movements: Iterable<RecordedMovement>): Generator<Call> {
   let call: Call | undefined;
   for (const row of movements) {
     const [kind, , , featureId, operationId, , at, usedAt, , , spender] = row;

@@ -134,8 +134,8 @@ export interface ContractRecord {
   readonly holds: readonly RecordedHold[];
   /** Balances of budgets. Absent without any. */
   readonly budgets?: readonly RecordedBudgetBalance[] | null;
-  /** In the order in which they were counted. */
-  readonly movements: readonly RecordedMovement[];
+  /** In the order in which they were counted. They are read twice. */
+  readonly movements: Iterable<RecordedMovement>;
 }
 
 /** Where the contracts of one configuration of the service go. */

@@ -25,10 +25,10 @@ interface Reverted {
 export class Reverts {
   readonly #calls = new Map<number | string, Reverted[]>();
   /** Operations that are given back in part, such as leases that end early. */
-  readonly #givenBack: ReadonlySet<string>;
+  readonly #givenBack = new Set<string>();
 
-  constructor(movements: readonly RecordedMovement[]) {
-    this.#givenBack = new Set(movements.flatMap(([kind, , , , id]) => (kind === "revert" ? [id] : [])));
+  constructor(movements: Iterable<RecordedMovement>) {
+    for (const [kind, , , , operationId] of movements) if (kind === "revert") this.#givenBack.add(operationId);
   }
 
   /** Keeps a call if the ledger says that it is reverted. */

@@ -4,6 +4,8 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type CompiledPricing, compilePricing } from "../../../../src/core/pricing/compile.ts";
 import { UNLIMITED } from "../../../../src/core/pricing/model.ts";
+import { analyse, type ReplayTask } from "../../../../src/core/change/analysis.ts";
+import { finish } from "../../../../src/core/steps.ts";
 import { accept } from "../../pricing/case-file.ts";
 import "../../../support/property-seed.ts";
 import { balancesOf, consumed, FROM, livedMonth, recordOf, replayed, samePlaces, termsOf, TO } from "./month.ts";
@@ -251,6 +253,65 @@ describe("a replay", () => {
     const record = recordOf("ada", [free(before)], { movements, holds });
     expect(replayed([record], { before, target }).denied).toMatchObject({ movements: 1, amounts: { "app-tasks": 2 } });
     expect(balancesOf(record, { before, target })).toEqual({ tasks: 2 });
+  });
+
+  it("keeps a hold of before the range until it ends, also where the target would not grant it", () => {
+    const before = tasks();
+    const amounts = [{ serviceId: "s", limitName: "tasks", amount: 3 }];
+    const times = { createdAt: FROM - 1_000, endedAt: FROM + 100 };
+    const holds = [{ id: "earlier", featureId: "app-board", amounts, ...times }];
+    const movements = [one(FROM + 50), consumed("app-board", "tasks", 2, FROM + 100, { operation: "earlier" })];
+    const record = recordOf("ada", [free(before)], { movements, holds });
+    const target = tasks({ free: 2 });
+    // The hold takes more than there is, so that the call beside it is denied; its settlement counts.
+    expect(replayed([record], { before, target }).denied.movements).toBe(1);
+    expect(balancesOf(record, { before, target })).toEqual({ tasks: 2 });
+  });
+
+  it("resets at the last day of short months, and at the anchor's day of long ones", () => {
+    const before = tasks();
+    const target = tasks({ free: 1 });
+    const terms = free(before, { anchor: Date.UTC(2026, 0, 31) });
+    const boundary = Date.UTC(2026, 9, 31);
+    const movements = [one(FROM + 1), one(boundary), one(boundary + 1)];
+    const record = recordOf("ada", [terms], { movements });
+    expect(replayed([record], { before, target }).denied.movements).toBe(1);
+    const late = recordOf("ada", [terms], { movements: [one(Date.UTC(2026, 8, 30) + DAY_MS), one(boundary - 1)] });
+    expect(replayed([late], { before, target }).denied.movements).toBe(1);
+  });
+
+  it("of a contract in several texts is the one of the whole", () => {
+    const before = tasks();
+    const target = tasks({ free: 5 });
+    const revertedAt = FROM + 9 * 3_600_000;
+    const back = ["revert", "s", "tasks", "app-board", "part", -1, revertedAt, null, null, null] as const;
+    const movements = [
+      consumed("app-board", "tasks", 2, FROM + 1, { operation: "part" }),
+      ...hourly(8, FROM + 2),
+      back,
+    ];
+    const record = recordOf("ada", [free(before)], { movements });
+    const run = (records: ReplayTask["records"]) =>
+      finish(
+        analyse(
+          {
+            kind: "replay",
+            serviceId: "s",
+            target: { hash: "target", text: JSON.stringify(target.pricing) },
+            pricings: [{ hash: "h", text: JSON.stringify(before.pricing) }],
+            placements: [...samePlaces([record])],
+            from: FROM,
+            to: TO,
+            top: 20,
+            records,
+          },
+          () => () => false,
+        ),
+      );
+    const whole = run([[JSON.stringify(record)]]);
+    expect(whole.denied.movements).toBeGreaterThan(0);
+    const first = JSON.stringify({ ...record, movements: movements.slice(0, 3) });
+    expect(run([[first, JSON.stringify(movements.slice(3, 7)), JSON.stringify(movements.slice(7))]])).toEqual(whole);
   });
 
   it("counts a batch item by its moment of use, and not where that is late for the target", () => {
