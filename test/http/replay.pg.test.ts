@@ -219,11 +219,7 @@ test("follows a trial to the plan after it", async () => {
   await upload(api, own, SAMPLE);
   await upload(api, own, draft("2.0.0"));
   api.setNow(new Date(MAY));
-  const then = {
-    contractedServices: { tasker: "1.0.0" },
-    subscriptionPlans: { tasker: "FREE" },
-    subscriptionAddOns: {},
-  };
+  const then = { subscriptionPlans: { tasker: "FREE" }, subscriptionAddOns: {} };
   await contract(api, own, "eve", { trial: { days: 10, then } });
   for (const day of [1, 2, 3, 4, 12]) {
     api.setNow(new Date(MAY + day * DAY));
