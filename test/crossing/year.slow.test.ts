@@ -28,7 +28,7 @@ import { createWorld, openServers, type Servers, type World } from "./world.ts";
 
 /*
  * Long life in short: all operations of the crossing test, month after simulated month, with retention running. What no month adds to
- * for good stays bounded. `npm run test:year` lives a year of 10,000 contracts, and prints rows and kilobytes by month.
+ * for good stays bounded. `npm run test:year` lives a year of 3,000 contracts, and prints rows and kilobytes by month.
  */
 
 const MONTHS = Number(process.env["YEAR_MONTHS"] ?? 6);
