@@ -24,7 +24,11 @@ import type { Subscription } from "./subscriptions.ts";
 
 const WHY: CancelReason = "Its subscription changed";
 
-type ContractRow = typeof contracts.$inferSelect;
+/** The columns of a contract that decide what comes next. */
+export type PlannedRow = Pick<
+  typeof contracts.$inferSelect,
+  "id" | "organizationId" | "userId" | "changeAt" | "endDate" | "autoRenew"
+>;
 
 /** Services of a contract, resolved, with names for those who read them later. */
 export interface ResolvedTerms {
@@ -33,7 +37,7 @@ export interface ResolvedTerms {
 }
 
 /** The change that a contract of these subscriptions needs next; undefined if none, or if it just expires then. */
-function neededAt(row: ContractRow, plan: ContractPlan, followed: readonly Followed[], at: number | null) {
+function neededAt(row: PlannedRow, plan: ContractPlan, followed: readonly Followed[], at: number | null) {
   if (at === null) return undefined;
   const then = planContract({ services: plan.services, isOver: false }, plan.applied, targetAt(followed, at));
   if (then === null) return undefined;
@@ -50,7 +54,7 @@ function neededAt(row: ContractRow, plan: ContractPlan, followed: readonly Follo
 export async function planNext(
   ctx: Context,
   input: {
-    row: ContractRow;
+    row: PlannedRow;
     plan: ContractPlan;
     followed: readonly Followed[];
     nextAt: number | null;
@@ -123,7 +127,7 @@ function isSame(
 
 async function cancel(
   ctx: Context,
-  row: ContractRow,
+  row: PlannedRow,
   pending: PendingChange,
 ): Promise<{ events: Addressed[]; audits: Change[] }> {
   await cancelPending(ctx.db, [row.id], WHY);

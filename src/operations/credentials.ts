@@ -192,6 +192,17 @@ export async function openApiKey(keyring: Keyring, sealed: string): Promise<stri
   return open(keyring, sealed).catch(() => open(previous, sealed));
 }
 
+/** Caches decrypted signing secrets of callers that send thousands of messages. */
+const openedSecrets = new WeakMap<Keyring, LeastRecentlyUsed<string>>();
+const MAX_OPENED = 1_000;
+
+/** Decrypts a secret, and caches it by its ciphertext. Throws when the server's secret was replaced. */
+export async function openCachedSecret(keyring: Keyring, sealed: string): Promise<string> {
+  const cached = openedSecrets.get(keyring) ?? leastRecentlyUsed<string>(MAX_OPENED);
+  openedSecrets.set(keyring, cached);
+  return cached.get(sealed) ?? cached.put(sealed, await openApiKey(keyring, sealed));
+}
+
 /** Returns the stored hash and ciphertext of an API key, under the current secret. */
 export async function protectApiKey(keyring: Keyring, apiKey: string): Promise<{ hash: string; sealed: string }> {
   return { hash: await hashApiKey(keyring, apiKey), sealed: await seal(keyring, apiKey) };

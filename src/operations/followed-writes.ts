@@ -10,12 +10,20 @@ import { changeEvents, type FactsById, namedEvents, readFacts } from "../db/quer
 import type { SubscribedService } from "../db/queries/contract-levels.ts";
 import { recordStates } from "../db/queries/contract-states.ts";
 import { type ContractView, viewSubscriptions } from "../db/queries/contract-view.ts";
-import { addSubscriptions, appendHistory, replaceSubscriptions, USUAL_RENEWAL_DAYS } from "../db/queries/contracts.ts";
+import {
+  addSubscriptions,
+  appendHistory,
+  insertContract,
+  type PeriodColumns,
+  replaceSubscriptions,
+  setPeriod,
+  USUAL_RENEWAL_DAYS,
+} from "../db/queries/contracts.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
 import { cancelPending, followPeriodEnds, trialEvent } from "../db/queries/scheduled.ts";
 import { contracts } from "../db/schema.ts";
 import type { Change } from "./audit.ts";
-import type { ResolvedTerms } from "./billed-changes.ts";
+import type { PlannedRow, ResolvedTerms } from "./billed-changes.ts";
 import { type Context, newId } from "./context.ts";
 import { billingOf, factsOf } from "./contract-audit.ts";
 import { expireHoldsOf } from "./due-holds.ts";
@@ -50,7 +58,7 @@ interface Written {
   isChanged: boolean;
   events: Addressed[];
   audits: Change[];
-  row: ContractRow;
+  row: PlannedRow;
   /** Services of the contract now. */
   held: () => Promise<readonly HeldService[]>;
 }
@@ -109,12 +117,7 @@ function renewalOf(period: Period | null): Pick<ContractRow, "renewalValue" | "r
     : { renewalValue: value, renewalUnit: unit };
 }
 
-type BillingColumns = Pick<
-  ContractRow,
-  "startDate" | "endDate" | "autoRenew" | "renewalDays" | "renewalValue" | "renewalUnit"
->;
-
-function columnsOf({ start, end, autoRenew, renewalPeriod }: BillingTarget): BillingColumns {
+function columnsOf({ start, end, autoRenew, renewalPeriod }: BillingTarget): PeriodColumns {
   const startDate = new Date(start);
   const usual = renewalPeriod ?? { value: USUAL_RENEWAL_DAYS, unit: "DAY" as const };
   const endDate = end === null ? addPeriod(startDate, usual) : new Date(end);
@@ -122,7 +125,7 @@ function columnsOf({ start, end, autoRenew, renewalPeriod }: BillingTarget): Bil
   return { startDate, endDate, autoRenew, renewalDays, ...renewalOf(renewalPeriod) };
 }
 
-const sameColumns = (row: ContractRow, columns: BillingColumns) =>
+const sameColumns = (row: ContractRow, columns: PeriodColumns) =>
   JSON.stringify(billingOf({ ...row, ...columns })) === JSON.stringify(billingOf(row));
 
 /** Stores the target of a contract, and the subscription that it shows. */
@@ -137,34 +140,25 @@ export async function create(ctx: Context, targets: readonly Target[]): Promise<
   const [first] = targets;
   if (first === undefined) return [];
   const { now } = first;
-  const resolved: { target: Target; next: SubscribedService[]; id: string }[] = [];
+  const resolved: { target: Target; next: SubscribedService[]; row: PlannedRow & PeriodColumns }[] = [];
   for (const target of targets) {
     const { next } = await resolveTerms(ctx, { ...target, isNew: true }, target.plan.services);
-    resolved.push({ target, next, id: newId(now) });
-  }
-  const insert = async ({ target, id }: (typeof resolved)[number]) => {
     const { organizationId, userId, plan } = target;
-    const columns = columnsOf(
-      plan.billing ?? { start: now.getTime(), end: null, autoRenew: true, renewalPeriod: null },
-    );
-    const [row] = await ctx.db
-      .insert(contracts)
-      .values({ id, organizationId, userId, username: userId, ...columns })
-      .returning();
-    return row;
-  };
-  const ids = resolved.map(({ id }) => id);
-  const groups = resolved.map(({ id, next }) => ({ contractIds: [id], next }));
-  const [rows, , , , facts] = await sentTogether([
-    Promise.all(resolved.map(insert)),
+    const usual = { start: now.getTime(), end: null, autoRenew: true, renewalPeriod: null };
+    const row = { id: newId(now), organizationId, userId, changeAt: null, ...columnsOf(plan.billing ?? usual) };
+    resolved.push({ target, next, row });
+  }
+  const ids = resolved.map(({ row }) => row.id);
+  const groups = resolved.map(({ row, next }) => ({ contractIds: [row.id], next }));
+  const [, , , , facts] = await sentTogether([
+    Promise.all(resolved.map(({ row }) => insertContract(ctx.db, row))),
     addSubscriptions(ctx.db, groups, now),
-    Promise.all(resolved.map(({ target, id }) => apply(ctx, target, id))),
+    Promise.all(resolved.map(({ target, row }) => apply(ctx, target, row.id))),
     recordStates(ctx.db, { contractIds: ids, cause: "creation", now }),
     readFacts(ctx.db, ids),
   ]);
-  return resolved.map(({ target, id }, i) => {
-    const row = rows[i];
-    if (row === undefined) throw new Error("an inserted contract vanished");
+  return resolved.map(({ target, row }) => {
+    const { id } = row;
     const { organizationId, userId, cause } = target;
     const fields = cause === undefined ? {} : { fields: { billing: cause } };
     const written: Written = {
@@ -188,7 +182,7 @@ function factsIn(facts: FactsById, contractId: string) {
 
 /** Changes existing contracts, as far as their plans differ from what they are. */
 export async function change(ctx: Context, targets: readonly Existing[]): Promise<WrittenByUser> {
-  const moving: (Existing & { columns: BillingColumns })[] = [];
+  const moving: (Existing & { columns: PeriodColumns })[] = [];
   const novated: Existing[] = [];
   const written: WrittenByUser = [];
   for (const target of targets) {
@@ -210,25 +204,27 @@ export async function change(ctx: Context, targets: readonly Existing[]): Promis
 /** Gives contracts the periods of their subscriptions. */
 async function movePeriods(
   ctx: Context,
-  targets: readonly (Existing & { columns: BillingColumns })[],
+  targets: readonly (Existing & { columns: PeriodColumns })[],
 ): Promise<WrittenByUser> {
   const [first] = targets;
   if (first === undefined) return [];
   const { now } = first;
   const contractIds = targets.map(({ contract }) => contract.id);
-  const [before, rows] = await Promise.all([
+  const [before] = await Promise.all([
     readFacts(ctx.db, contractIds),
-    Promise.all(targets.map(({ contract, columns }) => update(ctx, contract.id, { ...columns, updatedAt: now }))),
+    ...targets.map(({ contract, columns }) => setPeriod(ctx.db, contract.id, columns, now)),
   ]);
   const trials = new Map<string, Addressed[]>();
-  for (const { id, changeAt } of rows) if (changeAt !== null) trials.set(id, await endTrial(ctx, id));
+  for (const { contract } of targets) {
+    if (contract.changeAt !== null) trials.set(contract.id, await endTrial(ctx, contract.id));
+  }
   const [, after] = await Promise.all([
     recordStates(ctx.db, { contractIds, cause: "billing", now }),
     readFacts(ctx.db, contractIds),
   ]);
-  return targets.map((target, i) => {
-    const { contract, held, userId } = target;
-    const row = rows[i] ?? contract;
+  return targets.map((target) => {
+    const { contract, columns, held, userId } = target;
+    const row = { ...contract, ...columns };
     const own = new Map([...before].filter(([id]) => id === contract.id));
     const written: Written = {
       row,

@@ -168,20 +168,17 @@ export async function putApplied(
     shown: (ShownSubscription & { connectionId: string }) | null;
   },
 ): Promise<void> {
-  const { shown, ...row } = input;
-  const columns = {
-    applied: row.applied,
-    connectionId: shown?.connectionId ?? null,
-    provider: shown?.provider ?? null,
-    subscription: shown?.subscription ?? null,
-    customer: shown?.customer ?? null,
-    status: shown?.status ?? null,
-    since: shown === null ? null : new Date(shown.since),
-  };
-  await tx
-    .insert(contractBilling)
-    .values({ ...row, ...columns })
-    .onConflictDoUpdate({ target: [contractBilling.contractId, contractBilling.organizationId], set: columns });
+  const { contractId, organizationId, applied, shown } = input;
+  const since = shown === null ? null : new Date(shown.since).toISOString();
+  await tx.execute(sql`
+    insert into contract_billing
+      (contract_id, organization_id, applied, connection_id, provider, subscription, customer, status, since)
+    values (${contractId}, ${organizationId}, ${JSON.stringify(applied)}::text::json, ${shown?.connectionId ?? null},
+      ${shown?.provider ?? null}, ${shown?.subscription ?? null}, ${shown?.customer ?? null}, ${shown?.status ?? null},
+      ${since}::timestamptz)
+    on conflict (contract_id, organization_id) do update set applied = excluded.applied,
+      connection_id = excluded.connection_id, provider = excluded.provider, subscription = excluded.subscription,
+      customer = excluded.customer, status = excluded.status, since = excluded.since`);
 }
 
 /** A subscription or customer of a connection. */

@@ -116,6 +116,37 @@ async function putServices(tx: Database, groups: readonly SubscriptionGroup[]): 
   `);
 }
 
+type ContractRow = typeof contracts.$inferSelect;
+
+/** The billing period of a contract. */
+export type PeriodColumns = Pick<
+  ContractRow,
+  "startDate" | "endDate" | "autoRenew" | "renewalDays" | "renewalValue" | "renewalUnit"
+>;
+
+/** Inserts a contract without contact and services. The query builder would spend most of the time on the text. */
+export async function insertContract(
+  tx: Database,
+  row: Pick<ContractRow, "id" | "organizationId" | "userId"> & PeriodColumns,
+): Promise<void> {
+  await tx.execute(sql`
+    insert into contracts (id, organization_id, user_id, username, start_date, end_date, auto_renew, renewal_days,
+      renewal_value, renewal_unit)
+    values (${row.id}, ${row.organizationId}, ${row.userId}, ${row.userId}, ${row.startDate.toISOString()}::timestamptz,
+      ${row.endDate.toISOString()}::timestamptz, ${row.autoRenew}, ${row.renewalDays}, ${row.renewalValue},
+      ${row.renewalUnit})`);
+}
+
+/** Gives a locked contract another billing period. */
+export async function setPeriod(tx: Database, id: string, columns: PeriodColumns, now: Date): Promise<void> {
+  await tx.execute(sql`
+    update contracts set start_date = ${columns.startDate.toISOString()}::timestamptz,
+      end_date = ${columns.endDate.toISOString()}::timestamptz, auto_renew = ${columns.autoRenew},
+      renewal_days = ${columns.renewalDays}, renewal_value = ${columns.renewalValue},
+      renewal_unit = ${columns.renewalUnit}, updated_at = ${now.toISOString()}::timestamptz
+    where id = ${id}`);
+}
+
 /** Default length of a billing period, in days. */
 export const USUAL_RENEWAL_DAYS = 30;
 

@@ -1,4 +1,4 @@
-import { and, eq } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { ADAPTERS } from "../../core/billing/adapters.ts";
 import {
   type BillingMessage,
@@ -6,14 +6,14 @@ import {
   type RawMessage,
   storableMessage,
 } from "../../core/billing/message.ts";
-import { databaseError, violates } from "../../db/postgres/connect.ts";
+import { type Database, databaseError, violates } from "../../db/postgres/connect.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { sentTogether } from "../../db/postgres/pipeline.ts";
 import { insertMessages, lockNames, type ReceivedMessage } from "../../db/queries/billing.ts";
 import { billingConnections, billingMessages, organizations } from "../../db/schema.ts";
 import { isIdentifier, moveOf, refuseMove } from "../access.ts";
 import { type Context, transaction } from "../context.ts";
-import { openApiKey } from "../credentials.ts";
+import { openCachedSecret } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 import type { ConnectionRow } from "./connections.ts";
 import { type Addressee, OneUserTwice, readAhead, type Records } from "./follow.ts";
@@ -37,14 +37,7 @@ export async function receiveMessage(
   { connectionId, raw }: { connectionId: string; raw: RawMessage },
 ): Promise<MessageAnswer> {
   if (!isIdentifier(connectionId)) throw notFound(connectionId);
-  const [found] = await ctx.db
-    .select({
-      connection: billingConnections,
-      organization: { frozenAt: organizations.frozenAt, movedTo: organizations.movedTo },
-    })
-    .from(billingConnections)
-    .innerJoin(organizations, eq(organizations.id, billingConnections.organizationId))
-    .where(eq(billingConnections.id, connectionId));
+  const [found] = await lookupIn(ctx.db).execute({ connectionId });
   if (found === undefined) throw notFound(connectionId);
   const { connection, organization } = found;
   refuseMove(moveOf(organization), false);
@@ -69,6 +62,28 @@ export async function receiveMessage(
   }
 }
 
+/** Caches the text of the statement that finds a connection: building it takes longer than sending it. */
+const lookups = new WeakMap<Database, Lookup>();
+
+type Lookup = ReturnType<typeof prepareLookup>;
+
+function lookupIn(db: Database): Lookup {
+  const lookup = lookups.get(db) ?? prepareLookup(db);
+  lookups.set(db, lookup);
+  return lookup;
+}
+
+const prepareLookup = (db: Database) =>
+  db
+    .select({
+      connection: billingConnections,
+      organization: { frozenAt: organizations.frozenAt, movedTo: organizations.movedTo },
+    })
+    .from(billingConnections)
+    .innerJoin(organizations, eq(organizations.id, billingConnections.organizationId))
+    .where(eq(billingConnections.id, sql.placeholder("connectionId")))
+    .prepare("billing_connection");
+
 /** Tables of a connection: it was deleted meanwhile if a row of theirs finds none. */
 const TABLES = ["messages", "subscriptions", "links"] as const;
 
@@ -77,7 +92,7 @@ async function secretsOf(ctx: Context, connection: ConnectionRow, now: Date): Pr
   const { keyring } = ctx.resources;
   const isAccepted = previousSecretUntil !== null && previousSecretUntil.getTime() > now.getTime();
   const sealed = isAccepted && previousSecretSealed !== null ? [secretSealed, previousSecretSealed] : [secretSealed];
-  return Promise.all(sealed.map((each) => openApiKey(keyring, each)));
+  return Promise.all(sealed.map((each) => openCachedSecret(keyring, each)));
 }
 
 /** Attempts of which each may lose a race for the creation of the contract. */
