@@ -112,7 +112,7 @@ const isDetailed = ({ consumptions, takes, ends, budgets }: Decision) =>
   budgets.length > 0 ||
   consumptions.some(({ spender, units }) => spender || units) ||
   takes.some(({ spender, budgets }) => spender || budgets) ||
-  ends.some(({ units }) => units);
+  ends.some(({ units, hold }) => units || hold.spender);
 const isMoving = (decision: Decision) => decision.consumptions.length > 0 || changesHolds(decision);
 
 async function count(client: ISql, decisions: readonly Decision[], now: Date): Promise<Outcome[]> {
