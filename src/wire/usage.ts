@@ -66,6 +66,7 @@ const reason = z.enum([
   "FUTURE",
   "TOO_OLD",
   "CONTRACT_NOT_FOUND",
+  "MEMBER_NOT_FOUND",
   "CONTRACT_EXPIRED",
   "CONTRACT_INVALID",
   ...evaluationErrorCode.options,

@@ -540,9 +540,46 @@ describe("who spends", () => {
     expect(await ask("?spender=nobody")).toMatchObject(refused);
     expect(await ask("?spender=nobody&hold=PT5M", body)).toMatchObject(refused);
     expect(await api.call("POST", `/features/${userId}?spender=nobody`, { key })).toMatchObject(refused);
+    const post = (path: string, sent: object = {}) => api.call("POST", path, { key, body: sent });
+    expect(await post(`/features/${userId}/pricing-token?spender=nobody`)).toMatchObject(refused);
+    expect(await post(`/features/${userId}/desk-mail/unlock?spender=nobody`)).toMatchObject(refused);
+    const lease = { for: "PT30S", amounts: body };
+    expect(await post(`/features/${userId}/desk-mail/leases?spender=nobody`, lease)).toMatchObject(refused);
+    const item = { key: "stranger", userId, featureId: "desk-mail", amounts: body, spender: "nobody/run-1" };
+    expect((await post("/usage", [item])).body).toMatchObject({
+      items: [{ verdict: "unknown", reason: "MEMBER_NOT_FOUND", error: refused.body.error }],
+    });
+    const context = { targetingKey: userId, spender: "nobody" };
+    for (const path of ["flags/desk-mail", "flags"]) {
+      expect(await post(`/ofrep/v1/evaluate/${path}`, { context })).toMatchObject({
+        status: 400,
+        body: { errorCode: "INVALID_CONTEXT", errorDetails: refused.body.error },
+      });
+    }
     const known = ["?spender=grace/run-1", "?member=grace", "?spender=a%252Fb", ""];
     const answers = await Promise.all([...known, "?spender=nobody"].map((query) => ask(query, body)));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 404]);
+  });
+
+  test("is in the history, and holds on, after it was removed", async () => {
+    const userId = await subscribed();
+    await fill(userId, "grace", "alan");
+    const body = { "desk-mails": 3 };
+    const path = `/features/${userId}/desk-mail?spender=grace`;
+    const taken = await api.call<{ hold: { id: string } }>("POST", `${path}&hold=PT5M`, { key, body });
+    expect(await api.call("POST", path, { key, body })).toMatchObject({ body: { eval: true } });
+    expect(await remove(userId, "grace")).toMatchObject({ status: 204 });
+    expect(await api.call("POST", path, { key, body })).toMatchObject({ status: 404 });
+    const holds = () => api.call<{ data: { id: string }[] }>("GET", `/contracts/${userId}/holds`, { key });
+    expect((await holds()).body.data.map(({ id }) => id)).toEqual([taken.body.hold.id]);
+    const settled = await api.call("POST", `/holds/${taken.body.hold.id}`, { key, body: { "desk-mails": 2 } });
+    expect(settled).toMatchObject({ status: 200, body: { eval: true, used: { "desk-mails": 5 } } });
+    const { body: usage } = await api.call<{ data: object[] }>(
+      "GET",
+      `/contracts/${userId}/usage?by=spender&depth=1&limit=mails`,
+      { key },
+    );
+    expect(usage.data).toMatchObject([{ spender: "grace", counted: 5 }]);
   });
 
   test("the list shows what each used in the running periods", async () => {

@@ -6,6 +6,7 @@ import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
 import { loadBudgets } from "./budget-book.ts";
 import { memberNotFound } from "../contract-address.ts";
+import type { Failure } from "../errors.ts";
 import type { Prepared } from "./prepare.ts";
 
 /**
@@ -37,13 +38,19 @@ function findStrangers(
   return knownMembers(ctx.db, contractId, ids).then((known) => new Set(ids.filter((id) => !known.has(id))));
 }
 
-/** @throws Failure notFound for a spender whose first id is no member of a contract with members. */
-export function refuseStranger(
+/** Returns the failure of a spender whose first id is no member of a contract with members. */
+export function strangerFailure(
   { strangers }: Pick<Prepared, "strangers">,
   { userId, spender }: { userId: string; spender?: Spender | undefined },
-): void {
+): Failure | undefined {
   const id = spender?.[0];
-  if (id !== undefined && strangers?.has(id) === true) throw memberNotFound(id, userId);
+  return id !== undefined && strangers?.has(id) === true ? memberNotFound(id, userId) : undefined;
+}
+
+/** @throws Failure notFound for a spender whose first id is no member of a contract with members. */
+export function refuseStranger(...given: Parameters<typeof strangerFailure>): void {
+  const failure = strangerFailure(...given);
+  if (failure !== undefined) throw failure;
 }
 
 /** Text of a spender as it is recorded; null without one. */

@@ -22,6 +22,7 @@ export const ANSWER_CODES: Readonly<Record<EvaluationCode | ItemReason | OfrepCo
   FUTURE: "Correct the sender's clock: `at` is more than five minutes ahead.",
   TOO_OLD: "The record of that time is compacted: `late=count` counts the item as of now.",
   CONTRACT_NOT_FOUND: "Create the contract first, then send the item again.",
+  MEMBER_NOT_FOUND: "Add the member to the contract first, then send the item again.",
   CONTRACT_EXPIRED: "Renew the contract, then send the item again.",
   CONTRACT_INVALID: "Read the item's `error`: the contract names something that no longer exists.",
   UNKNOWN_LIMIT: "The feature does not read this limit: remove it, or name another feature.",

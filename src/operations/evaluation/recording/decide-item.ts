@@ -8,7 +8,7 @@ import { carryDenial } from "../budget-denials.ts";
 import { countGranted, noBalanceWrites } from "../consumption/decide-in-order.ts";
 import { decide, evaluationFor, involvedLevels, offReason } from "../decision.ts";
 import { EXPIRED, type Prepared } from "../prepare.ts";
-import { recordedSpender } from "../spenders.ts";
+import { recordedSpender, strangerFailure } from "../spenders.ts";
 import type { DecidedResult, PricedUnits, QueuedEvaluation } from "../request.ts";
 import { refuseSeats } from "../seats.ts";
 import { costOf, costsOf, priceUnits, ratesIn, type RatesOf, splitUnits } from "../units.ts";
@@ -88,6 +88,9 @@ export function decideItem(
   if (item.at !== undefined && item.at.getTime() > now.getTime() + MAX_AHEAD_MS) return refused("FUTURE");
 
   if (!("evaluation" in contract)) return verdictOfFailure(item, contract);
+  const spender = item.spender === undefined ? undefined : parseSpender(item.spender);
+  const stranger = strangerFailure(contract, { userId: item.userId, spender });
+  if (stranger !== undefined) return { ...refused("MEMBER_NOT_FOUND", stranger.message), verdict: "unknown" };
   const split = splitUnits(item.amounts);
   let amounts = split.amounts;
   let pricedUnits: PricedUnits | undefined;
@@ -112,7 +115,7 @@ export function decideItem(
     dryRun: false,
     explain: false,
     blocks: item.blocks,
-    spender: item.spender === undefined ? undefined : parseSpender(item.spender),
+    spender,
     unitCosts: split.units && contract.budgets && costsOf(split.units, rates ?? ratesIn(contract.evaluation)),
     usedAt: countedMoment(contract, item, { featureId, mode, now }),
   };
@@ -134,13 +137,13 @@ export function decideItem(
     else if (isTooOld) return refused("TOO_OLD");
     else if (isLate) {
       const { contractId } = contract.contract;
-      const spender = recordedSpender(request.spender);
+      const recorded = recordedSpender(spender);
       for (const { id, level } of involved) {
         const { serviceId, limitName } = level;
         const amount = amounts[id] ?? 0;
         const units = pricedUnits?.[id];
         const of = { contractId, serviceId, limitName, featureId, operationId: key };
-        writes.late.push({ ...of, amount, usedAt, spender, units });
+        writes.late.push({ ...of, amount, usedAt, spender: recorded, units });
       }
       writes.keys.set(key, entry);
       return { key, verdict: "late" };

@@ -30,6 +30,7 @@ export interface ItemVerdict {
     | "CONTRACT_NOT_FOUND"
     | "CONTRACT_EXPIRED"
     | "CONTRACT_INVALID"
+    | "MEMBER_NOT_FOUND"
     | "UNKNOWN_LIMIT"
     | "BUDGET_REACHED"
     | "LIMIT_REACHED"
