@@ -571,6 +571,18 @@ describe("budgets of a pricing", () => {
     expect(await take(userId, "grace", 21)).toBe("fair");
     expect(await take(userId, "grace", 20)).toBe(true);
     expect((await show(userId, "vip")).balances).toMatchObject([{ spender: "grace", used: 20 }]);
+    // Calls about the contract reach its own budgets only, of whatever name.
+    const path = `/contracts/${userId}/budgets/fair`;
+    for (const method of ["GET", "DELETE"] as const) {
+      expect(await api.call(method, path, { key })).toMatchObject({
+        status: 404,
+        body: { error: `Budget fair of ${userId} not found` },
+      });
+    }
+    await budget(userId, "fair", 1000, { spender: "*" });
+    expect(await take(userId, "ada", 1)).toBe("fair");
+    expect(await api.call("DELETE", path, { key })).toMatchObject({ status: 204 });
+    expect(await take(userId, "ada", 1)).toBe("fair");
   });
 
   test("are named by diff and impact, where a tighter one is a loss", async () => {
