@@ -20,8 +20,13 @@ const START = Date.parse("2025-06-15T10:00:00.000Z");
 const HOUR = 3_600_000;
 
 let api: TestApi;
+/** The organizations of both servers. Each run has its own version and contract there. */
+let organizations: readonly [TestOrganization, TestOrganization];
+let runs = 0;
 beforeAll(async () => {
   api = await createTestApi();
+  const user = await api.newUser();
+  organizations = [await api.newOrganization(user), await api.newOrganization(user)];
 });
 afterAll(() => api.close());
 
@@ -73,9 +78,9 @@ const customOf = ({ carries, budgets }: Pick<Terms, "carries" | "budgets">) => (
   budgets: Object.fromEntries(Object.entries(budgets).map(([name, each]) => [name, { limit: "tasks", ...each }])),
 });
 
-const pricingOf = ({ tasks, unit, jobs, ...custom }: Terms) => `saasName: Tool
+const pricingOf = ({ tasks, unit, jobs, ...custom }: Terms, version: string) => `saasName: Tool
 syntaxVersion: "3.0"
-version: "1.0.0"
+version: "${version}"
 createdAt: "2025-01-01"
 currency: EUR
 custom: ${JSON.stringify({ faregate: customOf(custom) })}
@@ -118,20 +123,20 @@ const step = fc.record({
 /** One of both servers: an organization with the service and one contract. */
 interface Server extends TestOrganization {
   userId: string;
+  version: string;
   holds: Map<number, string | undefined>;
 }
 
-async function open(text: string): Promise<Server> {
-  const organization = await api.newOrganization(await api.newUser());
-  const userId = "ada";
-  await upload(api, organization.key, text);
+async function open(organization: TestOrganization, terms: Terms): Promise<Server> {
+  const [version, userId] = [`1.0.${runs}`, `ada-${runs}`];
+  await upload(api, organization.key, pricingOf(terms, version));
   await contract(api, organization.key, userId, {
-    contractedServices: { tool: "1.0.0" },
+    contractedServices: { tool: version },
     subscriptionPlans: { tool: "FREE" },
     subscriptionAddOns: {},
     billingPeriod: { autoRenew: true, renewalDays: 365 },
   });
-  return { ...organization, userId, holds: new Map() };
+  return { ...organization, userId, version, holds: new Map() };
 }
 
 const amountsOf = (feature: string, amount: number) =>
@@ -139,7 +144,7 @@ const amountsOf = (feature: string, amount: number) =>
 
 /** Makes the call of a step. Returns true if it was granted, undefined where nothing is decided. */
 async function call(server: Server, step: Step, index: number): Promise<boolean | undefined> {
-  const { key, userId } = server;
+  const { key, userId, version } = server;
   const { kind, amount, flag, spender } = step;
   const spends = spender === undefined ? "" : `spender=${encodeURIComponent(spender)}`;
   const answer = async (method: "POST" | "PUT" | "DELETE", path: string, body?: object) => {
@@ -157,7 +162,13 @@ async function call(server: Server, step: Step, index: number): Promise<boolean 
     return (await answer("POST", `/features/${userId}/tool-${feature}?${spends}`, amountsOf(feature, amount))).eval;
   }
   if (kind === "batch") {
-    const item = { key: `${index}`, userId, featureId: "tool-board", amounts: amountsOf("board", amount), spender };
+    const item = {
+      key: `${userId} ${index}`,
+      userId,
+      featureId: "tool-board",
+      amounts: amountsOf("board", amount),
+      spender,
+    };
     return (await answer("POST", "/usage", [item])).items[0]?.verdict === "counted";
   }
   if (kind === "hold") {
@@ -189,7 +200,7 @@ async function call(server: Server, step: Step, index: number): Promise<boolean 
   }
   if (kind === "plan") {
     await answer("PUT", contractPath, {
-      contractedServices: { tool: "1.0.0" },
+      contractedServices: { tool: version },
       subscriptionPlans: { tool: flag ? "PRO" : "FREE" },
       subscriptionAddOns: {},
     });
@@ -211,10 +222,10 @@ async function endHold(server: Server, { amount, flag }: Step, index: number): P
   return amount > 1;
 }
 
-async function recordOf({ id }: Server, to: Date): Promise<{ record: ContractRecord; serviceId: string }> {
+async function recordOf({ id, userId }: Server, to: Date): Promise<{ record: ContractRecord; serviceId: string }> {
   const rows = await api.resources.db.execute<{ contract: string; service: string }>(sql`
     select c.id as contract, s.id as service from contracts c join services s on s.organization_id = c.organization_id
-    where c.organization_id = ${id}`);
+    where c.organization_id = ${id} and c.user_id = ${userId}`);
   const [{ contract: contractId, service: serviceId } = { contract: "", service: "" }] = rows;
   const filter = { organizationId: id, serviceId, from: new Date(START), to };
   const [read] = await readReplayRecords(api.resources.db, filter, [contractId]);
@@ -231,22 +242,28 @@ test("a replay ends with the balances and denials of a server that had the targe
       fc.array(step, { minLength: 10, maxLength: 30 }),
       async (before, after, steps) => {
         api.setNow(new Date(START));
-        const [actual, oracle] = [await open(pricingOf(before)), await open(pricingOf(after))];
+        runs += 1;
+        const [ofActual, ofOracle] = organizations;
+        const [actual, oracle] = await Promise.all([open(ofActual, before), open(ofOracle, after)]);
         let now = START;
         let denied = 0;
         for (const [index, each] of steps.entries()) {
           // An odd number of milliseconds, so that no call hits a boundary of both at once.
           now += each.after | 1;
           api.setNow(new Date(now));
+          const isDecided = ["call", "run", "batch", "hold"].includes(each.kind);
+          if (!isDecided) {
+            await Promise.all([call(actual, each, index), call(oracle, each, index)]);
+            continue;
+          }
           const granted = await call(actual, each, index);
           if (granted === false) continue;
           const replayed = await call(oracle, each, index);
           if (each.kind === "hold") {
             api.setNow(new Date((now += 30_000)));
-            const counts = await endHold(actual, each, index);
-            const isCounted = await endHold(oracle, each, index);
+            const [counts, isCounted] = await Promise.all([actual, oracle].map((one) => endHold(one, each, index)));
             api.setNow(new Date((now += 60_000)));
-            if (counts && replayed === false && (each.flag || !isCounted)) denied += 1;
+            if (counts === true && replayed === false && (each.flag || !isCounted)) denied += 1;
           } else if (granted === true && replayed === false) denied += 1;
         }
         const to = new Date((now += 1_000));
@@ -263,8 +280,7 @@ test("a replay ends with the balances and denials of a server that had the targe
             Object.entries(body.usageLevels.tool).map(([name, level]) => [name, level.consumed]),
           );
         };
-        await levels(actual);
-        const expected = await levels(oracle);
+        const [, expected] = await Promise.all([levels(actual), levels(oracle)]);
         const { record, serviceId } = await recordOf(actual, to);
         const pricing = async (server: Server) => {
           const { record: of } = await recordOf(server, to);
@@ -276,7 +292,7 @@ test("a replay ends with the balances and denials of a server that had the targe
           if (compiled === undefined) throw new Error("the pricing is gone");
           return { compiled, hash: service?.hash ?? "" };
         };
-        const [had, target] = [await pricing(actual), await pricing(oracle)];
+        const [had, target] = await Promise.all([pricing(actual), pricing(oracle)]);
         const services = record.terms.flatMap((each) => each.services);
         const found = { denied: 0, byBudget: 0 };
         const replay = new ContractReplay(
