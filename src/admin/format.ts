@@ -10,6 +10,11 @@ const numbers = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 2 });
 const DATE_LANGUAGE = LANGUAGE === "en" ? "en-GB" : LANGUAGE;
 const changes = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 2, signDisplay: "exceptZero" });
 const shares = new Intl.NumberFormat(LANGUAGE, { style: "percent", maximumFractionDigits: 1 });
+const shareChanges = new Intl.NumberFormat(LANGUAGE, {
+  style: "percent",
+  maximumFractionDigits: 1,
+  signDisplay: "exceptZero",
+});
 const days = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium", timeZone: "UTC" });
 const moments = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
 const relative = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
@@ -23,6 +28,9 @@ export const formatList = (words: readonly string[]): string => lists.format(wor
 
 /** Formats a part of 1 as percent, with one decimal. */
 export const formatShare = (share: number): string => shares.format(share);
+
+/** Formats a change by a part of 1 as percent, with its sign. */
+export const formatShareChange = (share: number): string => shareChanges.format(share);
 
 /** Formats an amount with its sign. */
 export const formatChange = (value: number): string => changes.format(value);

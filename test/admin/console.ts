@@ -18,6 +18,7 @@ export interface Console {
   server: RunningServer;
   /** Base URL: `http://…/console`. */
   url: string;
+  databaseUrl: string;
   /** The ADMIN's organization, and its key of scope ALL. */
   organizationId: string;
   key: string;
@@ -99,6 +100,7 @@ export async function openConsole(environment: Record<string, string>, database:
     page,
     server,
     url,
+    databaseUrl: database.url,
     organizationId,
     key,
     complaints,

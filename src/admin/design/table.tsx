@@ -11,8 +11,11 @@ export function Table(props: {
   className?: string;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
-  // The head is hidden on phones, so each cell carries its word there.
+  // The head is hidden on phones, so each cell carries its word there. Elsewhere it is aligned as its column.
   useEffect(() => {
+    const heads = body.current?.closest("table")?.tHead?.rows[0]?.cells ?? [];
+    for (const [column, cell] of [...(body.current?.rows[0]?.cells ?? [])].entries())
+      heads[column]?.classList.toggle("right", cell.classList.contains("right"));
     for (const row of body.current?.rows ?? [])
       for (const [column, cell] of [...row.cells].entries()) {
         const label = props.head[column];

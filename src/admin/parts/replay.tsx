@@ -6,13 +6,16 @@ import { callForLines, path, Refused } from "../api.ts";
 import { Check } from "../design/field.tsx";
 import { Failed, Section } from "../design/page.tsx";
 import { Table } from "../design/table.tsx";
-import { formatDay, formatNumber, formatPrice, formatShare } from "../format.ts";
+import { formatDay, formatList, formatNumber, formatPrice, formatShare, formatShareChange } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 import { Trend } from "./bars.tsx";
 import { nameOf } from "./group-target.tsx";
 
 const t = texts.replay;
+/** Most affected customers on the first screen. */
+const SHOWN_FIRST = 5;
+const REASONS = ["LIMIT_REACHED", "NOT_GRANTED", "BUDGET_REACHED", "gone"] as const;
 
 /** The pricing that last month is tried on: a version of the service, or the text of a draft. */
 export type Tried = { pricingVersion: string } | { draft: string };
@@ -94,10 +97,15 @@ function Result({ service, report }: { service: string; report: ReplayReport }) 
     <div className="stack wide">
       <p className="figure">{t.stopped(formatNumber(denied.contracts), formatNumber(contracts), formatShare(share))}</p>
       <p>
-        {t.revenue(money(revenue.then), money(revenue.replayed))}{" "}
+        <b>
+          {t.revenue(money(revenue.then), money(revenue.replayed))}
+          {revenue.then === 0 ? null : ` (${formatShareChange(revenue.replayed / revenue.then - 1)})`}
+        </b>{" "}
         {t.paying(formatNumber(paying.more), formatNumber(paying.less), formatNumber(paying.same))}
         {revenue.unpriced === 0 ? null : ` ${t.unpriced(formatNumber(revenue.unpriced))}`}
       </p>
+      <Why totals={totals} />
+      {denied.movements === 0 ? null : <h3>{t.perDay}</h3>}
       {denied.movements === 0 ? null : (
         <Trend
           name={t.denials}
@@ -110,6 +118,7 @@ function Result({ service, report }: { service: string; report: ReplayReport }) 
           isOver
         />
       )}
+      <h3>{t.groups}</h3>
       <Table label={t.groups} head={[t.from, t.to, t.contracts, t.stoppedShort, t.first, t.revenueShort]}>
         {groups.map((group) => (
           <Group key={JSON.stringify([group.pricingVersion, group.configuration])} group={group} money={money} />
@@ -121,6 +130,26 @@ function Result({ service, report }: { service: string; report: ReplayReport }) 
         {t.basis} {complete ? "" : t.incomplete} <ServiceContracts service={service} />
       </p>
     </div>
+  );
+}
+
+/** Says why calls would have been denied, and how many were denied in reality. */
+function Why({ totals: { denied, deniedThen } }: Pick<ReplayReport, "totals">) {
+  const reasons = REASONS.filter((reason) => denied.reasons[reason] > 0);
+  const amounts = Object.entries(denied.amounts).map(([limit, amount]) => `${formatNumber(amount)} ${limit}`);
+  const then = Object.values(deniedThen).reduce((added, calls) => added + calls, 0);
+  if (reasons.length === 0 && then === 0) return null;
+  return (
+    <p>
+      {reasons.length === 0
+        ? null
+        : t.why(
+            formatNumber(denied.movements),
+            formatList(reasons.map((reason) => t.reasons[reason](formatNumber(denied.reasons[reason])))),
+          )}
+      {amounts.length === 0 ? null : ` ${t.amounts(formatList(amounts))}`}
+      {then === 0 ? null : ` ${t.deniedThen(formatNumber(then))}`}
+    </p>
   );
 }
 
@@ -143,25 +172,36 @@ function Group({ group, money }: { group: ReplayGroup; money: (amount: number) =
 
 function Top({ report: { top }, money }: { report: ReplayReport; money: (amount: number) => string }) {
   const { organization } = useHere();
+  const [isAll, setAll] = useState(false);
   return (
-    <Table label={t.top} head={[t.user, t.denials, t.first, t.revenueShort]}>
-      {top.map(({ userId, denied, firstDenialAt, price }) => (
-        <tr key={userId}>
-          <th scope="row">
-            <Link className="link" to={`/o/${organization.id}${path`/contracts/${userId}`}`}>
-              {userId}
-            </Link>
-          </th>
-          <td className="right num">{formatNumber(denied)}</td>
-          <td>{formatDay(firstDenialAt)}</td>
-          <td className="right num">
-            {price.then === null || price.replayed === null
-              ? texts.common.none
-              : `${money(price.then)} → ${money(price.replayed)}`}
-          </td>
-        </tr>
-      ))}
-    </Table>
+    <>
+      <h3>{t.top}</h3>
+      <Table label={t.top} head={[t.user, t.denials, t.first, t.revenueShort]}>
+        {top.slice(0, isAll ? top.length : SHOWN_FIRST).map(({ userId, denied, firstDenialAt, price }) => (
+          <tr key={userId}>
+            <th scope="row">
+              <Link className="link" to={`/o/${organization.id}${path`/contracts/${userId}`}`}>
+                {userId}
+              </Link>
+            </th>
+            <td className="right num">{formatNumber(denied)}</td>
+            <td className="right">{formatDay(firstDenialAt)}</td>
+            <td className="right num">
+              {price.then === null || price.replayed === null
+                ? texts.common.none
+                : `${money(price.then)} → ${money(price.replayed)}`}
+            </td>
+          </tr>
+        ))}
+      </Table>
+      {isAll || top.length <= SHOWN_FIRST ? null : (
+        <div className="actions">
+          <button type="button" className="b" onClick={() => setAll(true)}>
+            {t.allOfTop(formatNumber(top.length))}
+          </button>
+        </div>
+      )}
+    </>
   );
 }
 

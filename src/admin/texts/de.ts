@@ -1486,9 +1486,22 @@ export const de: Texts = {
     progress: (done, all) => `${done} von ${all} Verträgen`,
     stopped: (count, all, share) =>
       `${count} von ${all} ${all === "1" ? "Vertrag" : "Verträgen"} wären angehalten worden (${share})`,
-    revenue: (then, replayed) => `Umsatz: ${then} → ${replayed}.`,
+    revenue: (then, replayed) => `Umsatz: ${then} → ${replayed}`,
     paying: (more, less, same) => `${more} zahlen mehr, ${less} weniger, ${same} gleich viel.`,
+    why: (calls, reasons) =>
+      calls === "1"
+        ? `1 Aufruf wäre abgelehnt worden: ${reasons}.`
+        : `${calls} Aufrufe wären abgelehnt worden: ${reasons}.`,
+    reasons: {
+      LIMIT_REACHED: (calls) => `${calls} über einem Limit`,
+      NOT_GRANTED: (calls) => `${calls} mit einem Feature, das aus ist`,
+      BUDGET_REACHED: (calls) => `${calls} über einem Budget`,
+      gone: (calls) => `${calls} mit etwas, das dieses Pricing nicht hat`,
+    },
+    amounts: (limits) => `Sie hätten ${limits} verbraucht.`,
+    deniedThen: (calls) => `Tatsächlich ${calls === "1" ? "wurde 1 Aufruf" : `wurden ${calls} Aufrufe`} abgelehnt.`,
     unpriced: (count) => `${people(count)} ohne vergleichbaren Preis ${count === "1" ? "fehlt" : "fehlen"} darin.`,
+    perDay: "Abgelehnte Aufrufe pro Tag",
     denials: "Abgelehnte Aufrufe",
     contracts: "Verträge",
     groups: "Pläne des letzten Monats",
@@ -1499,6 +1512,7 @@ export const de: Texts = {
     days: (count) => (count === "1" ? "nach 1 Tag" : `nach ${count} Tagen`),
     revenueShort: "Umsatz",
     top: "Am stärksten betroffen",
+    allOfTop: (count) => `Alle ${count} zeigen`,
     user: "Kunde",
     unknown: (limits) => `Nur dieses Pricing hat ${limits}: Ihre Nutzung hat niemand gemeldet.`,
     basis: "Bekannt ist nur gezählte Nutzung; Abfragen, die nichts zählten, sind nicht enthalten.",
