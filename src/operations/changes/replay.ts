@@ -1,8 +1,5 @@
 import type { HashedModel, RecordTexts } from "../../core/change/analysis.ts";
-import { configurationOf, priceOf } from "../../core/change/configuration.ts";
 import type { Side } from "../../core/change/entitlements.ts";
-import { problemOf } from "../../core/change/impact/configuration.ts";
-import { type Placement, placementKey } from "../../core/change/replay/record.ts";
 import type { ReplayedGroup, ReplayReport } from "../../core/change/replay/report.ts";
 import {
   addPart,
@@ -12,7 +9,7 @@ import {
   percentilesOf,
   type ReplayPart,
 } from "../../core/change/replay/tally.ts";
-import { type CompiledPricing, trackedLimits } from "../../core/pricing/compile.ts";
+import { trackedLimits } from "../../core/pricing/compile.ts";
 import { addBuckets, startOfBucket } from "../../core/usage-range.ts";
 import { listVersions, modelText, type VersionRow } from "../../db/queries/pricings.ts";
 import {
@@ -32,12 +29,12 @@ import { type Context, snapshot } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import type { Watch } from "../policy/change-impact.ts";
-import { type ChangePlan, planChange, type Targets, targetKey } from "../policy/change-plan.ts";
-import { Grouping, loadSide } from "../policy/grouping.ts";
-import { answerQuestions, type Answers, CONTRACTS_CHANGING, type QuestionsAbout } from "../policy/proposals.ts";
+import { type ChangePlan, planChange, type Targets } from "../policy/change-plan.ts";
+import { loadSide } from "../policy/grouping.ts";
+import { CONTRACTS_CHANGING } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress } from "../service-address.ts";
 import { clientClosed } from "../state/analysis.ts";
-import { compiledPricings } from "../subscriptions.ts";
+import { type Placed, placeConfigurations } from "./replay-placement.ts";
 
 /** Longest range of one replay. */
 const MAX_RANGE_MS = 92 * 86_400_000;
@@ -119,20 +116,6 @@ interface Work {
   top: number;
 }
 
-/** A group of the report without its counts. */
-type GroupFacts = Pick<ReplayedGroup, "pricingVersion" | "configuration" | "target" | "problem"> & {
-  price: Placement["price"];
-};
-
-/** Configurations of the contracts with their targets. */
-interface Placed {
-  placements: Map<string, Placement>;
-  groups: GroupFacts[];
-  /** Pricings that contracts had of the service. */
-  pricings: CompiledPricing[];
-  complete: boolean;
-}
-
 async function replay(ctx: Context, work: Work, { signal, onProgress }: Watch): Promise<ReplayReport> {
   const { plan, filter, top } = work;
   const of = await countReplayed(ctx.db, filter);
@@ -142,7 +125,7 @@ async function replay(ctx: Context, work: Work, { signal, onProgress }: Watch): 
   if (target === undefined || after === undefined) throw new Error("a replay has no target");
   const configurations = await listReplayedConfigurations(ctx.db, filter);
   const own = configurations.filter(({ serviceId }) => serviceId === filter.serviceId);
-  const placed = await place(ctx, work, after, own, signal);
+  const placed = await placeConfigurations(ctx, work, after, own, signal);
   const model = { hash: target.hash, text: target.draft ?? (await modelText(ctx.db, target.id)) };
   const task = {
     kind: "replay" as const,
@@ -211,83 +194,6 @@ async function replayInOneSnapshot(
       }
     }
   });
-}
-
-/** Finds the target of each configuration: its own, that of a renamed plan, or the best fit. */
-async function place(
-  ctx: Context,
-  { plan, keepPlans }: Work,
-  after: Side,
-  configurations: readonly ReplayedConfiguration[],
-  signal: AbortSignal | undefined,
-): Promise<Placed> {
-  const { target } = plan;
-  const about: QuestionsAbout = { service: plan.service, after: target, proposes: true, certifies: false };
-  const answers: Answers = new Map();
-  const explicit = new Set(
-    plan.targets.groups.map(({ pricingVersion, configuration }) => targetKey(pricingVersion, configuration)),
-  );
-  const compiled = await compiledPricings(
-    ctx,
-    configurations.filter(({ pricingId }) => plan.versions.get(pricingId)?.draft === undefined),
-  );
-  for (;;) {
-    const grouping = new Grouping(ctx, plan, after, about, answers);
-    const placed: Placed = {
-      placements: new Map(),
-      groups: [],
-      pricings: [...compiled.values()].flatMap((one) => one ?? []),
-      complete: true,
-    };
-    const numbers = new Map<string, number>();
-    for (const row of configurations) {
-      const { pricingId, hash, plan: name, addOns } = row;
-      const version = plan.versions.get(pricingId);
-      const configuration = configurationOf(name ?? undefined, addOns ?? {});
-      const isNamed =
-        explicit.has(targetKey(undefined, configuration)) ||
-        (version !== undefined && explicit.has(targetKey(version.version, configuration)));
-      let wanted: GroupFacts["target"];
-      const isKept =
-        version === undefined || hash === target?.hash || (keepPlans && problemOf(after, configuration) === null);
-      if (!isNamed && isKept) wanted = configuration;
-      else {
-        const holding = { contractId: "", pricingId, plan: name, addOns, overrides: [] };
-        const group = version === undefined ? undefined : (await grouping.open(holding))?.group;
-        placed.complete &&= group?.proposal?.complete ?? true;
-        wanted = group?.target ?? null;
-      }
-      const problem = problemOf(after, wanted ?? undefined);
-      const before = compiled.get(hash);
-      const pricingVersion = version?.version ?? before?.pricing.version ?? "";
-      const key = targetKey(pricingVersion, configuration);
-      const price = {
-        then: before?.pricing.currency === after.pricing.pricing.currency ? listPrice(before, configuration) : null,
-        replayed: wanted === null || problem !== null ? 0 : listPrice(after.pricing, wanted),
-      };
-      let group = numbers.get(key);
-      if (group === undefined) {
-        group = placed.groups.push({ pricingVersion, configuration, target: wanted, problem, price }) - 1;
-        numbers.set(key, group);
-      }
-      placed.placements.set(placementKey(row), {
-        group,
-        target: problem === null ? (wanted ?? undefined) : undefined,
-        price,
-      });
-    }
-    if (grouping.missing.size === 0) {
-      grouping.requireAllUsed();
-      return placed;
-    }
-    await answerQuestions(ctx, { about, questions: [...grouping.missing.values()] }, answers, { signal });
-  }
-}
-
-/** List price of a configuration per billing period. Null with a text price. */
-function listPrice(pricing: CompiledPricing, configuration: ReplayedGroup["configuration"]): number | null {
-  const { amount, unpriced } = priceOf(pricing, configuration);
-  return unpriced.length === 0 ? amount : null;
 }
 
 /** Reads the models of the contracts' pricings, deleted ones included. */

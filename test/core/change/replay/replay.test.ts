@@ -13,7 +13,9 @@ import { balancesOf, consumed, FROM, livedMonth, recordOf, replayed, samePlaces,
 const root = (path: string): string => fileURLToPath(new URL(`../../../../${path}`, import.meta.url));
 const DAY_MS = 86_400_000;
 const WILD = "../shared/data/pricings";
-const OWN = ["tasker", "scribe", "depot", "beacon", "atlas"].map((name) => `src/samples/${name}.yml`);
+const OWN = readdirSync(root("src/samples"))
+  .filter((name) => name.endsWith(".yml") && !name.includes(".expectations."))
+  .map((name) => `src/samples/${name}`);
 const wild = existsSync(root(WILD)) ? readdirSync(root(WILD)).filter((name) => name.endsWith(".yml")) : [];
 
 /** Pricings that are accepted: one of the collection is of no version that can be read. */
