@@ -352,3 +352,44 @@ test("disabling a service shows what its contracts lose, and asks for its name",
   await page.getByText("No services yet.").waitFor();
   expect(own.complaints).toEqual([]);
 });
+
+test("a change names the budgets of the new version that are tighter", async () => {
+  const { page } = own;
+  const drafted = (version: string, createdAt: string, budgets: object) => {
+    const text = own
+      .sample("tasker")
+      .replace("saasName: Tasker", "saasName: Planner")
+      .replace('version: "1.0.0"', `version: "${version}"`)
+      .replace("2025-03-01", createdAt);
+    return `${text}\ncustom: { faregate: { budgets: ${JSON.stringify(budgets)} } }\n`;
+  };
+  const fair = (amount: number) => ({ fair: { limit: "maxTasks", spender: "*", amount } });
+  await own.upload(drafted("1.0.0", "2025-03-01", fair(20)));
+  const run = { limit: "maxTasks", spender: "*/*/*", amount: 5 };
+  await own.upload(drafted("2.0.0", "2025-09-01", { ...fair(10), run }), "Planner");
+  const contracted = {
+    userContact: { userId: "zoe", username: "zoe" },
+    contractedServices: { planner: "1.0.0" },
+    subscriptionPlans: { planner: "PRO" },
+    subscriptionAddOns: {},
+  };
+  await own.call("POST", "/contracts", contracted, own.key);
+  await own.open("/services/Planner", "Planner");
+  await page.getByRole("link", { name: "Open version 1.0.0" }).click();
+  await page.getByRole("link", { name: "Archive", exact: true }).click();
+  await page.getByText("Max tasks: tighter budgets fair and run").waitFor();
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
+});
+
+test("tighter budgets are named in German", async () => {
+  const context = await own.browser.newContext({ locale: "de-DE" });
+  const german = await context.newPage();
+  await german.goto(own.page.url());
+  await german.locator("input[autocomplete=username]").fill("admin");
+  await german.locator("input[type=password]").fill(PASSWORD);
+  await german.keyboard.press("Enter");
+  await german.getByText("Max tasks: engere Budgets fair und run").waitFor();
+  await context.close();
+  expect(own.complaints).toEqual([]);
+});

@@ -2,7 +2,7 @@ import { Link } from "react-router";
 import { configurationOf, describeConfiguration } from "../../core/change/configuration.ts";
 import type { Configuration, ImpactGroup, WireAddOn, WirePricing } from "../answers.ts";
 import { differencesBetween } from "../differences.ts";
-import { formatNumber } from "../format.ts";
+import { formatList, formatName, formatNumber } from "../format.ts";
 import { compiledFrom, refusalOf } from "../pricing.ts";
 import { serviceKey, usePricing } from "../services.ts";
 import { useHere } from "../here.tsx";
@@ -50,6 +50,21 @@ export function Counts({ counts }: { counts: ImpactGroup["counts"] }) {
         <li key={key}>
           {text}: <strong>{formatNumber(count)}</strong>
         </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Names the budgets of the successor that allow less. They change no value of a limit. */
+function TighterBudgets({ limits }: Pick<ImpactGroup, "limits">) {
+  const tighter = limits.flatMap(({ limit, tighterBudgets = [] }) =>
+    tighterBudgets.length === 0 ? [] : [{ limit, names: formatList(tighterBudgets) }],
+  );
+  if (tighter.length === 0) return null;
+  return (
+    <ul className="reasons">
+      {tighter.map(({ limit, names }) => (
+        <li key={limit}>{t.tighterBudgets(formatName(limit), names)}</li>
       ))}
     </ul>
   );
@@ -181,6 +196,7 @@ function Alternatives(props: Choosing & { name: string; before: WirePricing }) {
       ) : null}
       {problem === undefined ? null : <p className="problem">{problem}</p>}
       {hasTarget ? <ChangeRows changes={differences(value)} /> : null}
+      <TighterBudgets limits={group.limits} />
     </>
   );
 }

@@ -127,6 +127,7 @@ export const change = {
     payingMore: "Pay more",
     unplaced: "No plan fits",
   },
+  tighterBudgets: (limit: string, names: string) => `${limit}: tighter budgets ${names}`,
   unchanged: "Nothing changes for any of them.",
   cheaper: "They pay less. Nothing else changes.",
   unforeseen: (names: string) => `Could not be checked, because they read other services: ${names}.`,

@@ -1603,6 +1603,7 @@ export const de: Texts = {
       payingMore: "Zahlen mehr",
       unplaced: "Kein Plan passt",
     },
+    tighterBudgets: (limit, names) => `${limit}: engere Budgets ${names}`,
     unchanged: "Für niemanden davon ändert sich etwas.",
     cheaper: "Sie zahlen weniger. Sonst ändert sich nichts.",
     unforeseen: (names) => `Nicht prüfbar, weil sie andere Services lesen: ${names}.`,
