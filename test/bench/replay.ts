@@ -63,9 +63,12 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     const alone = await consumeFor(other, pause(quick ? 2_000 : 15_000));
     const delays = monitorEventLoopDelay({ resolution: 5 });
     const pieces = measurePieces();
-    const before = process.memoryUsage().rss;
+    const before = process.memoryUsage();
     let most = before;
-    const sampling = setInterval(() => (most = Math.max(most, process.memoryUsage().rss)), 50);
+    const sampling = setInterval(() => {
+      const now = process.memoryUsage();
+      if (now.rss > most.rss) most = now;
+    }, 50);
     delays.enable();
     const begun = performance.now();
     let first = Infinity;
@@ -99,7 +102,12 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     const of = (one: number, other: number) => `${one.toFixed(1)} of ${other.toFixed(1)} ms`;
     return [
       row(`replay of ${movements} movements of ${contracts} contracts (s)`, seconds, 60),
-      row("memory that it adds (MB)", (most - before) / 2 ** 20, 300),
+      row(
+        "memory that it adds (MB)",
+        (most.rss - before.rss) / 2 ** 20,
+        300,
+        `${megabytes(before.rss)} to ${megabytes(most.rss)}; heap of the server ${megabytes(before.heapTotal)} to ${megabytes(most.heapTotal)}`,
+      ),
       row("first line of progress (ms)", first, 1_000),
       row(
         "longest piece on the event loop (ms of processor time)",
@@ -122,6 +130,8 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     await rm(folder, { recursive: true, force: true });
   }
 }
+
+const megabytes = (bytes: number) => (bytes / 2 ** 20).toFixed(0);
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
