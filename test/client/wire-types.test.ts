@@ -14,6 +14,7 @@ import type * as subscriptions from "../../src/client/back/subscription.ts";
 import type * as services from "../../src/client/back/services.ts";
 import type * as offers from "../../src/client/offer.ts";
 import type * as blocksOnWire from "../../src/wire/blocks.ts";
+import type * as contractBodies from "../../src/wire/contract-bodies.ts";
 import type * as contractsOnWire from "../../src/wire/contracts.ts";
 import type * as featuresOnWire from "../../src/wire/features.ts";
 import type * as holdsOnWire from "../../src/wire/holds.ts";
@@ -57,7 +58,7 @@ test("the client's interfaces accept the answers of the wire", () => {
 });
 
 test("the wire accepts the bodies of the client", () => {
-  expectTypeOf<Json<contracts.NewContract>>().toExtend<Json<z.input<typeof contractsOnWire.newContract>>>();
+  expectTypeOf<Json<contracts.NewContract>>().toExtend<Json<z.input<typeof contractBodies.newContract>>>();
   expectTypeOf<Json<Omit<overrides.OverrideChange, "from" | "until">>>().toExtend<
     Omit<Json<z.input<typeof overridesOnWire.overrideChange>>, "from" | "until">
   >();
@@ -77,5 +78,5 @@ test("the wire accepts the bodies of the client", () => {
   expectTypeOf<Json<Omit<replays.ReplayOptions, "pricing">>>().toExtend<
     Json<z.input<typeof replaysOnWire.replayBody>>
   >();
-  expectTypeOf<Json<subscriptions.Novation>>().toExtend<Json<z.input<typeof contractsOnWire.novation>>>();
+  expectTypeOf<Json<subscriptions.Novation>>().toExtend<Json<z.input<typeof contractBodies.novation>>>();
 });

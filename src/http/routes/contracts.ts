@@ -16,7 +16,7 @@ import {
   newContract,
   novation,
   usageAmounts,
-} from "../../wire/contracts.ts";
+} from "../../wire/contract-bodies.ts";
 import { answerOnce } from "../idempotency.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
