@@ -182,7 +182,7 @@ export default defineConfig({
           globalSetup: GLOBAL_SETUP,
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          maxWorkers: 2,
+          maxWorkers: 3,
         },
       },
       {
@@ -194,7 +194,7 @@ export default defineConfig({
           globalSetup: ["test/packages/tarballs.ts"],
           testTimeout: 60_000,
           hookTimeout: 240_000,
-          maxWorkers: 2,
+          maxWorkers: 3,
         },
       },
       {
@@ -206,7 +206,7 @@ export default defineConfig({
           globalSetup: [...GLOBAL_SETUP, "test/admin/build-console.ts"],
           testTimeout: 30_000,
           hookTimeout: 60_000,
-          maxWorkers: 2,
+          maxWorkers: 3,
         },
       },
       {
@@ -218,7 +218,7 @@ export default defineConfig({
           hookTimeout: 60_000,
         },
       },
-      // Kills and restarts are mostly waits, so that two files at once lose nothing.
+      // Kills and restarts are mostly waits, so that three files at once lose nothing.
       {
         test: {
           ...FAULTS,
@@ -226,7 +226,7 @@ export default defineConfig({
           sequence: { groupOrder: 6 },
           include: ["test/**/*.fault.test.ts"],
           exclude: MEASURED_FAULTS,
-          maxWorkers: 2,
+          maxWorkers: 3,
         },
       },
       {

@@ -12,7 +12,14 @@ import {
   offsetParameter,
   pageParameter,
 } from "./common.ts";
-import { billingChanges, contactChanges, newContract, novation, renewalPeriod, usageAmounts } from "./contract-bodies.ts";
+import {
+  billingChanges,
+  contactChanges,
+  newContract,
+  novation,
+  renewalPeriod,
+  usageAmounts,
+} from "./contract-bodies.ts";
 import type { Operation } from "./operation.ts";
 import { heldOverride, override } from "./overrides.ts";
 import { scheduledNovation } from "./scheduled.ts";
