@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import { Agent, request as httpRequest } from "node:http";
+import { Agent } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { migrate } from "../../src/db/migrate.ts";
@@ -12,6 +12,7 @@ import { MIGRATIONS } from "../support/postgres-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
 import { cpuMsOf } from "./processes.ts";
+import { post as sendPost } from "./requests.ts";
 
 /*
  * Measures messages of a payment provider at a fixed rate, and evaluation beside them. In the first load each message is the first
@@ -28,30 +29,6 @@ const p99 = (times: readonly number[]) =>
 
 /** Connections of the provider, and of callers that evaluate. */
 const [provider, callers] = [64, 1].map((maxSockets) => new Agent({ keepAlive: true, maxSockets }));
-
-/** Sends a POST. `fetch` took two to four times the processor time, which the server needs. */
-function request(
-  url: string,
-  agent: Agent | undefined,
-  headers: Record<string, string>,
-  body = "",
-): Promise<{ status: number; text: string }> {
-  return new Promise((resolve, reject) => {
-    const given = {
-      method: "POST",
-      ...(agent === undefined ? {} : { agent }),
-      headers: { ...headers, "content-length": Buffer.byteLength(body) },
-    };
-    const sent = httpRequest(url, given, (answer) => {
-      let text = "";
-      answer.setEncoding("utf8");
-      answer.on("data", (chunk: string) => (text += chunk));
-      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text }));
-    });
-    sent.on("error", reject);
-    sent.end(body);
-  });
-}
 
 export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const seconds = quick ? 3 : 20;
@@ -106,7 +83,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     /** Sends a message; one that is refused for lack of room is not applied. */
     const send = async ({ body, headers }: Awaited<ReturnType<typeof signed>>[number]) => {
       const begun = performance.now();
-      const { status, text } = await request(address, provider, headers, body);
+      const { status, text } = await sendPost(address, provider, headers, body);
       const { outcome } = JSON.parse(text || "{}") as { outcome?: string };
       if (status !== 503 && outcome !== "applied") throw new Error(`${status} ${outcome}`);
       return { milliseconds: performance.now() - begun, isApplied: outcome === "applied" };
@@ -120,7 +97,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
       for (; !isOver(); await pause(EVALUATION_PACE_MS)) {
         const begun = performance.now();
         const path = `/api/v1/features/user-${times.length % warmUp}/tasker-board`;
-        await request(server.url + path, callers, { "x-api-key": key });
+        await sendPost(server.url + path, callers, { "x-api-key": key });
         times.push(performance.now() - begun);
       }
       return p99(times);

@@ -1,35 +1,38 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
+import { Agent } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import { parsePricing } from "../../src/core/pricing/parse/pricing.ts";
 import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
-import { listenForInvalidations } from "../../src/db/postgres/invalidations.ts";
 import { migrate } from "../../src/db/migrate.ts";
-import { openAnalysisPool, threadsOf } from "../../src/entries/platform/analysis-pool.ts";
-import { openReplay } from "../../src/operations/changes/replay.ts";
-import { type Context, contextOf } from "../../src/operations/context.ts";
-import { evaluateOne } from "../../src/operations/evaluation/features.ts";
-import { createKeyring } from "../../src/operations/credentials.ts";
-import { createResources } from "../../src/operations/resources.ts";
-import { createAnalysis } from "../../src/operations/state/analysis.ts";
+import { hashApiKey } from "../../src/operations/credentials.ts";
+import { builtRestOn } from "../runtimes/runtimes.ts";
+import { type RunningServer, startRestServer, testKeyring } from "../support/event-server.ts";
 import { MIGRATIONS } from "../support/postgres-server.ts";
 import type { BenchRow } from "./pricing.ts";
+import { megabytesOf } from "./processes.ts";
+import { post } from "./requests.ts";
 
 /*
- * Measures the replay of a month of many movements: its time, the memory that it adds, its first line of progress, its longest piece of
- * work on the event loop, and how long consumption of another organization takes in the same process, beside it and alone.
+ * Measures the replay of a month of many movements in a REST process: its time, the memory that it adds, its first line of progress,
+ * its longest piece of work on the event loop, and how long consumption of another organization takes beside it and alone.
  */
 
 const FROM = "2026-10-01T00:00:00.000Z";
 const TO = "2026-11-01T00:00:00.000Z";
+/** End of the billing periods: no call renews them while the bench runs. */
+const END = "2036-11-01T00:00:00.000Z";
 /** Contracts of the other organization. */
 const OTHERS = 500;
 /** Pause between two of its calls. */
 const PACE_MS = 5;
 const SAMPLE = new URL("../../src/samples/tasker.yml", import.meta.url);
+const LONGEST_PIECE = new URL("longest-piece.mjs", import.meta.url);
+
+/** Key of an organization. */
+const keyOf = (organization: string) => `org_${Buffer.from(organization).toString("hex").padEnd(64, "0")}`;
 
 export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const contracts = quick ? 500 : 10_000;
@@ -37,58 +40,40 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));
   const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
   const connection = connect(database.url, { maxConnections: 4 });
-  const pool = openAnalysisPool({ threads: threadsOf(), memoryMb: 192, timeoutMs: 60_000 });
-  const changes = listenForInvalidations(database.url, { applicationName: "faregate-bench" });
+  let server: RunningServer | undefined;
   try {
     await migrate(database.url, MIGRATIONS);
     await fill(connection, contracts, movements);
-    const keyring = await createKeyring({
-      apiKeysSecret: "x".repeat(40),
-      jwtSecret: "y".repeat(40),
-      jwtSalt: "z".repeat(20),
+    const piece = join(folder, "longest-piece");
+    const started = await startRestServer(await builtRestOn("Node 20"), database.url, {
+      NODE_OPTIONS: `--import ${LONGEST_PIECE.href}`,
+      LONGEST_PIECE: piece,
     });
-    const resources = {
-      ...createResources(connection, {
-        changes,
-        keyring,
-        settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: false },
-        now: () => new Date(TO),
-      }),
-      analysis: createAnalysis({ runInThread: pool.run }),
+    server = started;
+    const { pid } = started.process;
+    const longestPiece = async () => {
+      rmSync(piece, { force: true });
+      started.process.kill("SIGUSR2");
+      for (;;) {
+        await pause(20);
+        try {
+          return Number(readFileSync(piece, "utf8"));
+        } catch {
+          // It is not written yet.
+        }
+      }
     };
-    const ofOrganization = (organizationId: string) =>
-      contextOf(resources, { kind: "key", keyId: "k", organizationId, scope: "ALL" });
-    const other = ofOrganization("two");
-    await consumeFor(other, pause(quick ? 500 : 3_000));
-    const alone = await consumeFor(other, pause(quick ? 2_000 : 15_000));
-    const delays = monitorEventLoopDelay({ resolution: 5 });
-    const pieces = measurePieces();
-    const before = process.memoryUsage();
+    await consumeFor(started.url, pause(quick ? 500 : 5_000));
+    const alone = await consumeFor(started.url, pause(quick ? 2_000 : 15_000));
+    await longestPiece();
+    const before = megabytesOf(pid);
     let most = before;
-    const sampling = setInterval(() => {
-      const now = process.memoryUsage();
-      if (now.rss > most.rss) most = now;
-    }, 50);
-    delays.enable();
+    const sampling = setInterval(() => (most = Math.max(most, megabytesOf(pid))), 50);
     const begun = performance.now();
-    let first = Infinity;
-    const replay = await openReplay(ofOrganization("one"), {
-      organizationId: "one",
-      serviceName: "Tasker",
-      pricingVersion: "2.0.0",
-      draft: undefined,
-      from: new Date(FROM),
-      to: new Date(TO),
-      targets: { groups: [] },
-      keepPlans: true,
-      top: 20,
-    });
-    const replaying = replay({ onProgress: () => (first = Math.min(first, performance.now() - begun)) });
-    const beside = consumeFor(other, replaying);
-    const report = await replaying;
+    const replaying = replay(started.url);
+    const beside = consumeFor(started.url, replaying);
+    const { first, report } = await replaying;
     const seconds = (performance.now() - begun) / 1_000;
-    delays.disable();
-    const piece = pieces.close();
     clearInterval(sampling);
     const during = await beside;
     if (report.movements !== movements) throw new Error(`${report.movements} of ${movements} movements were replayed`);
@@ -102,19 +87,9 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     const of = (one: number, other: number) => `${one.toFixed(1)} of ${other.toFixed(1)} ms`;
     return [
       row(`replay of ${movements} movements of ${contracts} contracts (s)`, seconds, 60),
-      row(
-        "memory that it adds (MB)",
-        (most.rss - before.rss) / 2 ** 20,
-        300,
-        `${megabytes(before.rss)} to ${megabytes(most.rss)}; heap of the server ${megabytes(before.heapTotal)} to ${megabytes(most.heapTotal)}`,
-      ),
+      row("memory that it adds (MB)", most - before, 300, `${before.toFixed(0)} to ${most.toFixed(0)}`),
       row("first line of progress (ms)", first, 1_000),
-      row(
-        "longest piece on the event loop (ms of processor time)",
-        piece,
-        50,
-        `delay p99.9 ${(delays.percentile(99.9) / 1e6).toFixed(0)} ms`,
-      ),
+      row("longest piece on the event loop (ms of processor time)", await longestPiece(), 50),
       row(
         "consumption of others beside it / alone, p99",
         during.p99 / alone.p99,
@@ -123,67 +98,60 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
       ),
     ];
   } finally {
-    await pool.close();
-    await changes.close();
+    await server?.stop();
     await connection.close(0);
     await database.stop();
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-const megabytes = (bytes: number) => (bytes / 2 ** 20).toFixed(0);
-
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
+/** Replays October under the second version. Returns the report, and after how many milliseconds the first line came. */
+async function replay(url: string): Promise<{ first: number; report: { movements: number } }> {
+  const begun = performance.now();
+  const answer = await fetch(`${url}/api/v1/services/tasker/replay`, {
+    method: "POST",
+    headers: { "x-api-key": keyOf("one"), "content-type": "application/json", accept: "application/x-ndjson" },
+    body: JSON.stringify({ pricingVersion: "2.0.0", from: FROM, to: TO, keepPlans: true }),
+  });
+  if (!answer.ok || answer.body === null) throw new Error(`a replay was answered ${answer.status}`);
+  let first = Number.NaN;
+  let text = "";
+  for await (const part of answer.body.pipeThrough(new TextDecoderStream())) {
+    if (Number.isNaN(first)) first = performance.now() - begun;
+    text += part;
+  }
+  const last = JSON.parse(text.trim().split("\n").at(-1) ?? "") as { report?: { movements: number } };
+  if (last.report === undefined) throw new Error(`a replay ended with ${JSON.stringify(last)}`);
+  return { first, report: last.report };
+}
+
 /** Consumes 1 of changing contracts until `over` settles. Returns percentiles in milliseconds. */
-async function consumeFor(ctx: Context, over: Promise<unknown>): Promise<{ median: number; p99: number }> {
+async function consumeFor(url: string, over: Promise<unknown>): Promise<{ median: number; p99: number }> {
   const done = new AbortController();
-  void over.finally(() => done.abort());
+  const end = () => done.abort();
+  void over.then(end, end);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const headers = { "x-api-key": keyOf("two"), "content-type": "application/json" };
   const times: number[] = [];
   for (let call = 0; !done.signal.aborted; call += 1) {
     const begun = performance.now();
-    const answer = await evaluateOne(ctx, {
-      userId: `user-${(call % OTHERS) + 1}`,
-      featureId: "tasker-board",
-      expected: { "tasker-maxTasks": 1 },
-      mode: { server: false },
-      strict: false,
-      dryRun: false,
-      explain: false,
-    });
+    const path = `/api/v1/features/user-${(call % OTHERS) + 1}/tasker-board`;
+    const { status, text } = await post(url + path, agent, headers, '{"tasker-maxTasks":1}');
     times.push(performance.now() - begun);
-    if (!answer.eval) throw new Error(`a consumption was answered ${JSON.stringify(answer)}`);
+    if (!text.includes('"eval":true')) throw new Error(`a consumption was answered ${status} ${text}`);
     await pause(PACE_MS);
   }
+  agent.destroy();
   const at = (share: number) =>
     times.toSorted((one, other) => one - other)[Math.floor(times.length * share)] ?? Number.NaN;
   return { median: at(0.5), p99: at(0.99) };
 }
 
-/**
- * Measures the processor time of this thread between turns of the event loop, which bounds its longest synchronous piece. The delay of
- * the loop also counts the time in which a busy machine runs something else. Linux alone counts it.
- */
-function measurePieces(): { close(): number } {
-  // Nanoseconds on a processor, of the thread whose id is that of the process.
-  const read = () => Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
-  let longest = 0;
-  let last = read();
-  const timer = setInterval(() => {
-    const now = read();
-    longest = Math.max(longest, now - last);
-    last = now;
-  }, 5);
-  return {
-    close: () => {
-      clearInterval(timer);
-      return longest;
-    },
-  };
-}
-
 /** Fills October with movements of all contracts in turn. The second version grants fewer tasks. */
 async function fill({ client: sql }: Connection, contracts: number, movements: number): Promise<void> {
+  const keyring = await testKeyring();
   const text = readFileSync(SAMPLE, "utf8");
   const models = [text, text.replace("value: 2000\n", "value: 250\n")].map((each) => {
     const parsed = parsePricing(each, new Date(TO));
@@ -197,6 +165,8 @@ async function fill({ client: sql }: Connection, contracts: number, movements: n
   ] as const) {
     await sql.unsafe(`
       insert into organizations (id, name, owner_id) values ('${id}', '${id}', 'u');
+      insert into organization_keys (id, organization_id, scope, key_hash, key_sealed)
+        values ('key-${id}', '${id}', 'ALL', '${await hashApiKey(keyring, keyOf(id))}', 'sealed');
       insert into services (id, organization_id, name, name_key) values ('s-${id}', '${id}', 'Tasker', 'tasker');`);
     for (const [index, model] of models.entries()) {
       const version = `${index + 1}.0.0`;
@@ -205,7 +175,7 @@ async function fill({ client: sql }: Connection, contracts: number, movements: n
     }
     await sql.unsafe(`
       insert into contracts (id, organization_id, user_id, username, start_date, end_date, auto_renew, renewal_value, renewal_unit)
-        select '${id}-' || n, '${id}', 'user-' || n, 'user', '${FROM}', '${TO}', true, 1, 'MONTH' from generate_series(1, ${users}) n;
+        select '${id}-' || n, '${id}', 'user-' || n, 'user', '${FROM}', '${END}', true, 1, 'MONTH' from generate_series(1, ${users}) n;
       insert into contract_services (contract_id, organization_id, service_id, pricing_id, position, plan, add_ons)
         select id, '${id}', 's-${id}', '${id}-0', 0, 'BUSINESS', '{}' from contracts where organization_id = '${id}';
       insert into usage_levels (contract_id, organization_id, service_id, limit_name, position, limit_value, consumed, used_tenths)
@@ -215,7 +185,7 @@ async function fill({ client: sql }: Connection, contracts: number, movements: n
         select id, '${id}', '${FROM}', 'creation', start_date, end_date, true, 30, 1, 'MONTH',
           json_build_array(json_build_object('serviceId', 's-${id}', 'key', 'tasker', 'disabled', false, 'pricingId', '${id}-0',
             'version', '1.0.0', 'hash', 'h0', 'plan', 'BUSINESS', 'addOns', json_build_object())),
-          json_build_array(json_build_object('serviceId', 's-${id}', 'limitName', 'maxTasks', 'resetAt', timestamptz '${TO}', 'anchor',
+          json_build_array(json_build_object('serviceId', 's-${id}', 'limitName', 'maxTasks', 'resetAt', timestamptz '${END}', 'anchor',
             timestamptz '${FROM}', 'periodValue', 1, 'periodUnit', 'MONTH'))
         from contracts where organization_id = '${id}'`);
   }

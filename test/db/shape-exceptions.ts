@@ -16,7 +16,6 @@ export const EXCEPTIONS: Readonly<Record<"statements" | "functions", readonly st
     "query builder, by id, user_id: locks contracts without one contract",
     "query builder, by id: locks contracts without one contract",
     "query builder, by nothing: locks contracts without one contract",
-    "query builder, by organization_id, user_id: locks contracts without one contract",
     "src/db/queries/consumption.ts lockContracts: locks contracts without one contract",
     "src/db/queries/usage-batches.ts selectUserIds: locks contracts without one contract",
     "src/db/queries/usage.ts lockContract: locks contracts without one contract",
