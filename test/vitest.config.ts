@@ -7,11 +7,13 @@ const GLOBAL_SETUP = ["test/support/postgres-setup.ts", "test/support/build-serv
 /** Bounds how long `expect.poll` waits: long enough for a busy machine. */
 const POLLING = { poll: { timeout: 15_000 } };
 
-/** Tests whose files share the modules of their worker, over one Postgres of their project. */
+/** Files share the modules of their worker, which saves a quarter of the time. */
+const SHARED_MODULES = { isolate: false };
+
+/** Tests over one Postgres of their project. */
 const POSTGRES = {
   expect: POLLING,
-  // Saves a quarter of the time.
-  isolate: false,
+  ...SHARED_MODULES,
   globalSetup: GLOBAL_SETUP,
   // Three files share two processors.
   testTimeout: 60_000,
@@ -57,8 +59,7 @@ export default defineConfig({
         test: {
           name: "pure",
           expect: POLLING,
-          // Files share the modules of their worker, which saves a quarter of the time.
-          isolate: false,
+          ...SHARED_MODULES,
           sequence: { groupOrder: 0 },
           include: ["test/**/*.test.ts"],
           exclude: [
@@ -148,6 +149,7 @@ export default defineConfig({
       {
         test: {
           name: "e2e",
+          ...SHARED_MODULES,
           expect: POLLING,
           sequence: { groupOrder: 2 },
           include: ["test/**/*.e2e.test.ts"],
@@ -176,6 +178,7 @@ export default defineConfig({
       {
         test: {
           name: "runtimes",
+          ...SHARED_MODULES,
           expect: POLLING,
           sequence: { groupOrder: 4 },
           include: ["test/**/*.runtime.test.ts"],
@@ -188,6 +191,7 @@ export default defineConfig({
       {
         test: {
           name: "packages",
+          ...SHARED_MODULES,
           expect: POLLING,
           sequence: { groupOrder: 7 },
           include: ["test/**/*.package.test.ts"],
@@ -200,6 +204,7 @@ export default defineConfig({
       {
         test: {
           name: "browser",
+          ...SHARED_MODULES,
           expect: POLLING,
           sequence: { groupOrder: 5 },
           include: ["test/**/*.browser.test.ts"],
@@ -223,6 +228,7 @@ export default defineConfig({
         test: {
           ...FAULTS,
           name: "faults",
+          ...SHARED_MODULES,
           sequence: { groupOrder: 6 },
           include: ["test/**/*.fault.test.ts"],
           exclude: MEASURED_FAULTS,
