@@ -38,6 +38,11 @@ const amountsText = ({ amounts }: DeniedCalls): string =>
     .map(([id, amount]) => `${id} ${amount}`)
     .join(", ");
 
+function deniedThenText({ totals: { deniedThen } }: ReplayReport): string[] {
+  const calls = Object.values(deniedThen).reduce((sum, each) => sum + each, 0);
+  return calls === 0 ? [] : [`- Denied in reality: ${plural(calls, "call")}`];
+}
+
 function groupRow({
   pricingVersion,
   configuration,
@@ -65,6 +70,7 @@ export function replayAsMarkdown(report: ReplayReport): string {
     `${report.serviceName} ${report.targetVersion}, ${from.slice(0, 10)} to ${to.slice(0, 10)}: ${plural(movements, "call")} that consumed something.`,
     "",
     `- Denied: ${plural(denied.movements, "call")}${denied.movements === 0 ? "" : ` (${reasonsText(denied)}; ${amountsText(denied)})`}`,
+    ...deniedThenText(report),
     `- ${revenueText(report)}`,
     `- Paying: ${paying.more} more, ${paying.less} less, ${paying.same} the same`,
   ];

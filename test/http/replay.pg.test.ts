@@ -289,6 +289,56 @@ test("leaves out contracts that are deleted, and those of other organizations", 
   expect((await replay({ pricingVersion: "1.0.0" }, other.key)).body).toMatchObject({ contracts: 1, movements: 1 });
 });
 
+test("decides with the members of that time", async () => {
+  const own = await api.newOrganization(api.callers.owner, "Desks");
+  const desk = (version: string, seats: number) => `
+saasName: Desk
+syntaxVersion: "3.0"
+version: "${version}"
+createdAt: "2025-01-01"
+currency: EUR
+custom: { faregate: { seats: seats } }
+features:
+  mail:
+    valueType: BOOLEAN
+    defaultValue: true
+    type: DOMAIN
+    expression: subscriptionContext['seats'] <= pricingContext['usageLimits']['seats'] && subscriptionContext['mails'] < pricingContext['usageLimits']['mails']
+usageLimits:
+  seats: { valueType: NUMERIC, defaultValue: ${seats}, unit: seat, type: NON_RENEWABLE, trackable: true }
+  mails: { valueType: NUMERIC, defaultValue: 100, unit: mail, type: RENEWABLE, period: { value: 1, unit: MONTH } }
+plans:
+  TEAM: { price: 10, features: null }
+`;
+  api.setNow(new Date(MAY));
+  await upload(api, own.key, desk("1.0.0", 5), desk("2.0.0", 2));
+  await contract(api, own.key, "firm", {
+    contractedServices: { desk: "1.0.0" },
+    subscriptionPlans: { desk: "TEAM" },
+    subscriptionAddOns: {},
+    billingPeriod: { autoRenew: true, renewalDays: 60 },
+  });
+  const change = (method: "PUT" | "DELETE", member: string) =>
+    api.call(method, `/contracts/firm/members/${member}`, { key: own.key, ...(method === "PUT" ? { body: {} } : {}) });
+  const mail = () =>
+    api.call("POST", "/features/firm/desk-mail", { key: own.key, body: { "desk-mails": 1, "desk-seats": 0 } });
+  for (const [day, changes] of [
+    [0, [() => change("PUT", "a"), () => change("PUT", "b")]],
+    [2, [() => change("PUT", "c")]],
+    [4, [() => change("DELETE", "a")]],
+  ] as const) {
+    api.setNow(new Date(MAY + day * DAY + 3_600_000));
+    for (const each of changes) expect((await each()).status).toBeLessThan(300);
+    api.setNow(new Date(MAY + day * DAY + 7_200_000));
+    expect(await mail()).toMatchObject({ status: 200, body: { eval: true, error: null } });
+  }
+  api.setNow(TODAY);
+  const body = { pricingVersion: "2.0.0", keepPlans: true };
+  const report = await api.call<Answer>("POST", "/services/desk/replay", { key: own.key, body });
+  expect(report.body).toMatchObject({ complete: true, movements: 3, totals: { denied: { movements: 1 } } });
+  expect(report.body.days.flatMap(({ day, denied }) => (denied > 0 ? [day] : []))).toEqual(["2025-05-03"]);
+});
+
 test("counts what was denied in reality, and follows a renamed service", async () => {
   const { userId } = { userId: "full" };
   api.setNow(new Date(MAY + DAY));
