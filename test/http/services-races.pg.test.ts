@@ -27,9 +27,18 @@ function statuses(answers: readonly Answer<unknown>[]): Record<number, number> {
 const times = <T>(count: number, work: (i: number) => Promise<T>) =>
   Promise.all(Array.from({ length: count }, (_, i) => work(i)));
 
+/** Sends again what the server had no room to analyse, as clients do: on a busy machine small texts, too, take their turn. */
+async function patiently<T>(send: () => Promise<Answer<T>>): Promise<Answer<T>> {
+  for (;;) {
+    const answer = await send();
+    if (answer.status !== 429) return answer;
+    await new Promise((wait) => setTimeout(wait, 100));
+  }
+}
+
 test("twenty creations of one name at once make one service, in any letter case, and one event", async () => {
   const { result, events } = await eventsDuring(api.database, () =>
-    times(20, (i) => to.create({ name: i % 2 === 0 ? "Contested" : "CONTESTED", version: `${i}` })),
+    times(20, (i) => patiently(() => to.create({ name: i % 2 === 0 ? "Contested" : "CONTESTED", version: `${i}` }))),
   );
   expect(statuses(result)).toEqual({ 201: 1, 400: 19 });
   for (const { status, body } of result) {
@@ -41,13 +50,13 @@ test("twenty creations of one name at once make one service, in any letter case,
 test("twenty re-creations of a disabled service at once enable it once", async () => {
   await to.create({ name: "Revived" });
   await to.call("DELETE", "/Revived");
-  expect(statuses(await times(20, () => to.create({ name: "Revived" })))).toEqual({ 201: 1, 400: 19 });
+  expect(statuses(await times(20, () => patiently(() => to.create({ name: "Revived" }))))).toEqual({ 201: 1, 400: 19 });
 });
 
 test("twenty uploads of one version at once add it once, and one event", async () => {
   await to.create({ name: "Versions" });
   const { result, events } = await eventsDuring(api.database, () =>
-    times(20, (i) => to.add({ name: "Versions", version: i % 2 === 0 ? "2.0.0" : "2_0_0" })),
+    times(20, (i) => patiently(() => to.add({ name: "Versions", version: i % 2 === 0 ? "2.0.0" : "2_0_0" }))),
   );
   expect(statuses(result)).toEqual({ 201: 1, 400: 19 });
   expect(events).toHaveLength(1);
@@ -55,7 +64,7 @@ test("twenty uploads of one version at once add it once, and one event", async (
 
 test("twenty uploads of distinct services at once are all created, with gapless events", async () => {
   const { result, events } = await eventsDuring(api.database, () =>
-    times(20, (i) => to.create({ name: `Distinct ${i}` })),
+    times(20, (i) => patiently(() => to.create({ name: `Distinct ${i}` }))),
   );
   expect(statuses(result)).toEqual({ 201: 20 });
   expect(events).toHaveLength(20);
