@@ -216,7 +216,8 @@ it("with the secret replaced, keys work while the old one is known, and without 
       await vi.waitFor(
         async () => {
           const blocked = await client`
-            select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+            select 1 from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock' and query like 'update "organization_keys"%'`;
           expect(blocked).toHaveLength(1);
         },
         { timeout: 20_000 },
