@@ -178,27 +178,25 @@ export default defineConfig({
       {
         test: {
           name: "runtimes",
-          ...SHARED_MODULES,
           expect: POLLING,
           sequence: { groupOrder: 4 },
           include: ["test/**/*.runtime.test.ts"],
           globalSetup: GLOBAL_SETUP,
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {
         test: {
           name: "packages",
-          ...SHARED_MODULES,
           expect: POLLING,
           sequence: { groupOrder: 7 },
           include: ["test/**/*.package.test.ts"],
           globalSetup: ["test/packages/tarballs.ts"],
           testTimeout: 60_000,
           hookTimeout: 240_000,
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {
@@ -211,7 +209,7 @@ export default defineConfig({
           globalSetup: [...GLOBAL_SETUP, "test/admin/build-console.ts"],
           testTimeout: 30_000,
           hookTimeout: 60_000,
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {
@@ -223,16 +221,15 @@ export default defineConfig({
           hookTimeout: 60_000,
         },
       },
-      // Kills and restarts are mostly waits, so that three files at once lose nothing.
+      // Kills and restarts are mostly waits, so that two files at once lose nothing.
       {
         test: {
           ...FAULTS,
           name: "faults",
-          ...SHARED_MODULES,
           sequence: { groupOrder: 6 },
           include: ["test/**/*.fault.test.ts"],
           exclude: MEASURED_FAULTS,
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {

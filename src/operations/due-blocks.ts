@@ -38,7 +38,7 @@ import { blocksOf, evaluationIfAny, grantedLimit } from "./evaluations.ts";
  */
 
 /** The level of a block, as far as its draws depend on it. */
-type DrawnLevel = Pick<SeenLevel, "serviceId" | "limitName" | "consumed" | "held">;
+type DrawnLevel = Pick<SeenLevel, "serviceId" | "limitName" | "consumed">;
 
 /** Milliseconds since 1970 from which an end is to be written, by the immutable list of blocks. */
 const firstEnds = new WeakMap<readonly SnapshotBlock[], number>();
@@ -141,8 +141,7 @@ export class BlockBook {
       left = left.filter(({ id }) => !ending.has(id));
       const level = levels.find((one) => sameLevel(one, of));
       const granted = level === undefined ? undefined : await this.#granted(level, new Date(at.getTime() - 1));
-      const usage = level === undefined ? 0 : sum(level.consumed, level.held);
-      const { ended } = endBlocks(granted, usage, blocksOf(this.#blocks, of), { ending, at });
+      const { ended } = endBlocks(granted, level?.consumed ?? 0, blocksOf(this.#blocks, of), { ending, at });
       for (const { block, amount } of ended) {
         const isSpent = block.left === amount;
         this.#fix(block, amount, "end", endedAt);

@@ -105,17 +105,14 @@ export interface Drawn<B extends Block> {
   readonly amount: number;
 }
 
-/**
- * Fixes what was drawn from blocks that end at that moment: what they were drawn until just before. `usage` is what was consumed
- * and what open holds hold, which counts as drawn: a hold settles over the end of its block.
- */
+/** Fixes what was drawn from blocks that end at that moment: what they were drawn until just before. */
 export function endBlocks<B extends Block>(
   granted: unknown,
-  usage: number,
+  consumed: number,
   blocks: readonly B[],
   { ending, at }: { ending: ReadonlySet<string>; at: Date },
 ): { blocks: B[]; ended: Drawn<B>[] } {
-  const drawn = drawnFrom(granted, usage, blocks, new Date(at.getTime() - 1));
+  const drawn = drawnFrom(granted, consumed, blocks, new Date(at.getTime() - 1));
   const ended: Drawn<B>[] = [];
   const after = blocks.map((block) => {
     if (!ending.has(block.id)) return block;

@@ -156,8 +156,7 @@ export class Balances {
       const those = blocks.filter((block) => keyOf(block) === key);
       const ids = new Set(ending.filter((block) => keyOf(block) === key).map(({ id }) => id));
       const granted = level === undefined ? undefined : terms.granted(level, new Date(at.getTime() - 1));
-      const usage = level === undefined ? 0 : sum(level.consumed, level.held);
-      const { blocks: after } = endBlocks(granted, usage, those, { ending: ids, at });
+      const { blocks: after } = endBlocks(granted, level?.consumed ?? 0, those, { ending: ids, at });
       blocks = [...blocks.filter((block) => keyOf(block) !== key), ...after];
     }
     this.#setBlocks(blocks);
