@@ -149,7 +149,6 @@ export default defineConfig({
       {
         test: {
           name: "e2e",
-          ...SHARED_MODULES,
           expect: POLLING,
           sequence: { groupOrder: 2 },
           include: ["test/**/*.e2e.test.ts"],
@@ -202,7 +201,6 @@ export default defineConfig({
       {
         test: {
           name: "browser",
-          ...SHARED_MODULES,
           expect: POLLING,
           sequence: { groupOrder: 5 },
           include: ["test/**/*.browser.test.ts"],

@@ -13,7 +13,10 @@ export function SearchBox({ label, name = "q" }: { label: string; name?: string 
   useEffect(() => setText(kept), [kept]);
   useEffect(() => {
     if (text === kept) return undefined;
+    const { pathname } = window.location;
     const timer = setTimeout(() => {
+      // The user has left for a page that is still loading: a search would lead back.
+      if (window.location.pathname !== pathname) return;
       setSearch(
         (before) => {
           if (text === "") before.delete(name);
