@@ -8,7 +8,7 @@ import { type Database, databaseError } from "../postgres/connect.ts";
  * clocks of different processes, and for expired holds, which are counted at their end.
  *
  * Compaction replaces the first partition and all that ended before the retention by a new first partition. Functions of the schema's
- * owner do it, see migrations/0003_ledger_partitions.sql and 0019_faster_compaction.sql: the server's role may neither delete movements nor make tables.
+ * owner do it, see migrations/0003_ledger_partitions.sql: the server's role may neither delete movements nor make tables.
  */
 
 /** Attempts to lock the ledger, and the pause before the next. Each attempt gives up within a fraction of a second. */
