@@ -7,7 +7,8 @@ import type { Change } from "./audit.ts";
 import { planNext } from "./billed-changes.ts";
 import type { Context } from "./context.ts";
 import type { FollowedState, HeldService } from "./followed-state.ts";
-import { change, create, resolveTerms } from "./followed-writes.ts";
+import { resolveTerms } from "./followed-terms.ts";
+import { change, create } from "./followed-writes.ts";
 import type { LockedServices } from "./subscriptions.ts";
 
 /*

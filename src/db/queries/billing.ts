@@ -14,6 +14,7 @@ import {
   contractBilling,
   contractBlocks,
   contracts,
+  organizations,
 } from "../schema.ts";
 
 /** Address of a subscription. */
@@ -25,6 +26,28 @@ export interface SubscriptionName {
 
 const at = ({ connectionId, subscription }: SubscriptionName) =>
   and(eq(billingSubscriptions.connectionId, connectionId), eq(billingSubscriptions.subscription, subscription));
+
+const prepareLookup = (db: Database) =>
+  db
+    .select({
+      connection: billingConnections,
+      organization: { frozenAt: organizations.frozenAt, movedTo: organizations.movedTo },
+    })
+    .from(billingConnections)
+    .innerJoin(organizations, eq(organizations.id, billingConnections.organizationId))
+    .where(eq(billingConnections.id, sql.placeholder("connectionId")))
+    .prepare("billing_connection");
+
+/** Texts of the statement that finds a connection, which each message sends: building one takes longer than sending it. */
+const lookups = new WeakMap<Database, ReturnType<typeof prepareLookup>>();
+
+/** Finds a connection, and where its organization is. */
+export async function findConnection(db: Database, connectionId: string) {
+  const lookup = lookups.get(db) ?? prepareLookup(db);
+  lookups.set(db, lookup);
+  const [found] = await lookup.execute({ connectionId });
+  return found;
+}
 
 /**
  * Locks names of a connection until the transaction ends, in byte order: messages that share a subscription, a customer or a

@@ -27,43 +27,29 @@ export async function writeRecords(ctx: Context, { audits, events }: Records): P
   await Promise.all([auditAll(ctx, audits), recordEvents(ctx.db, events)]);
 }
 
-/**
- * Carries out a message, with its names locked. Adds to the records, which the caller writes. A refusal rolls back everything
- * that the message has changed. `ahead`: what the caller has read for it.
- */
+/** True if a message can share a transaction with others. */
+export const isShareable = ({ content }: Pick<HandledInput, "content">): boolean =>
+  content.kind === "subscription" || content.kind === "ignored" || content.kind === "failed";
+
+/** Carries out a message, as handleMessages does. */
 export async function handleMessage(
   ctx: Context,
   connection: ConnectionRow,
   message: HandledInput,
   records: Records,
-  ahead?: Ahead,
 ): Promise<HandledMessage> {
-  const { content } = message;
-  switch (content.kind) {
-    case "link":
-      return link(ctx, connection, { ...message, content }, records);
-    case "payment":
-      return pay(ctx, connection, { createdAt: message.createdAt, content });
-    case "refund":
-      return refund(ctx, connection, content.payment);
-    default: {
-      const [handled] = await handleTogether(ctx, [{ connection, message }], records, ahead);
-      if (handled === undefined) throw new Error("a message was not handled");
-      return handled;
-    }
-  }
+  const [handled] = await handleMessages(ctx, [{ connection, message }], records);
+  if (handled === undefined) throw new Error(`message ${message.id} was not handled`);
+  return handled;
 }
 
-/** True if a message can share a transaction with others. */
-export const isShareable = ({ content }: Pick<HandledInput, "content">): boolean =>
-  content.kind === "subscription" || content.kind === "ignored" || content.kind === "failed";
-
 /**
- * Carries out shareable messages of one connection's subscriptions, each named once, with as few statements as for one. Returns
- * the results in their order.
+ * Carries out one message, or several shareable ones of one connection with as few statements as one. Their names are locked, and
+ * each is of another subscription. Adds to the records, which the caller writes. A refusal of one rolls back all that it has changed.
+ * `ahead`: what the caller has read for them. Returns the results in their order.
  * @throws Failure if one of several is refused, and OneUserTwice: roll back and carry out fewer.
  */
-export async function handleTogether(
+export async function handleMessages(
   ctx: Context,
   messages: readonly Addressee[],
   records: Records,
@@ -73,15 +59,29 @@ export async function handleTogether(
     const { content } = message;
     return content.kind === "subscription" ? [{ ...addressee, message: { ...message, content } }] : [];
   });
-  const handled = new Map(await subscribe(ctx, subscriptions, records, ahead));
-  return messages.map(({ message: { id, content } }) => {
-    if (content.kind === "ignored" || content.kind === "failed") {
-      return { outcome: content.kind, reason: content.reason, userId: null };
+  const followed = new Map(await subscribe(ctx, subscriptions, records, ahead));
+  const handle = async ({ connection, message }: Addressee): Promise<HandledMessage> => {
+    const { content, createdAt } = message;
+    switch (content.kind) {
+      case "ignored":
+      case "failed":
+        return { outcome: content.kind, reason: content.reason, userId: null };
+      case "link":
+        return link(ctx, connection, { ...message, content }, records);
+      case "payment":
+        return pay(ctx, connection, { createdAt, content });
+      case "refund":
+        return refund(ctx, connection, content.payment);
+      default: {
+        const result = followed.get(message.id);
+        if (result === undefined) throw new Error(`message ${message.id} was not handled`);
+        return result;
+      }
     }
-    const result = handled.get(id);
-    if (result === undefined) throw new Error(`message ${id} was not handled`);
-    return result;
-  });
+  };
+  const handled: HandledMessage[] = [];
+  for (const each of messages) handled.push(await handle(each));
+  return handled;
 }
 
 /** Stores whose a subscription or customer is, and carries out the messages that waited for it, oldest first. */

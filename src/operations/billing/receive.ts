@@ -1,4 +1,4 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq } from "drizzle-orm";
 import { ADAPTERS } from "../../core/billing/adapters.ts";
 import {
   type BillingMessage,
@@ -6,18 +6,18 @@ import {
   type RawMessage,
   storableMessage,
 } from "../../core/billing/message.ts";
-import { type Database, databaseError, violates } from "../../db/postgres/connect.ts";
+import { databaseError, violates } from "../../db/postgres/connect.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { sentTogether } from "../../db/postgres/pipeline.ts";
-import { insertMessages, lockNames, type ReceivedMessage } from "../../db/queries/billing.ts";
-import { billingConnections, billingMessages, organizations } from "../../db/schema.ts";
+import { findConnection, insertMessages, lockNames, type ReceivedMessage } from "../../db/queries/billing.ts";
+import { billingMessages } from "../../db/schema.ts";
 import { isIdentifier, moveOf, refuseMove } from "../access.ts";
 import { type Context, transaction } from "../context.ts";
 import { openCachedSecret } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 import type { ConnectionRow } from "./connections.ts";
 import { type Addressee, OneUserTwice, readAhead, type Records } from "./follow.ts";
-import { handleMessage, handleTogether, isShareable, namesOf, writeRecords } from "./handle.ts";
+import { handleMessages, isShareable, namesOf, writeRecords } from "./handle.ts";
 
 /** Answer to a provider. */
 export interface MessageAnswer {
@@ -37,7 +37,7 @@ export async function receiveMessage(
   { connectionId, raw }: { connectionId: string; raw: RawMessage },
 ): Promise<MessageAnswer> {
   if (!isIdentifier(connectionId)) throw notFound(connectionId);
-  const [found] = await lookupIn(ctx.db).execute({ connectionId });
+  const found = await findConnection(ctx.db, connectionId);
   if (found === undefined) throw notFound(connectionId);
   const { connection, organization } = found;
   refuseMove(moveOf(organization), false);
@@ -61,28 +61,6 @@ export async function receiveMessage(
     throw error;
   }
 }
-
-/** Caches the text of the statement that finds a connection: building it takes longer than sending it. */
-const lookups = new WeakMap<Database, Lookup>();
-
-type Lookup = ReturnType<typeof prepareLookup>;
-
-function lookupIn(db: Database): Lookup {
-  const lookup = lookups.get(db) ?? prepareLookup(db);
-  lookups.set(db, lookup);
-  return lookup;
-}
-
-const prepareLookup = (db: Database) =>
-  db
-    .select({
-      connection: billingConnections,
-      organization: { frozenAt: organizations.frozenAt, movedTo: organizations.movedTo },
-    })
-    .from(billingConnections)
-    .innerJoin(organizations, eq(organizations.id, billingConnections.organizationId))
-    .where(eq(billingConnections.id, sql.placeholder("connectionId")))
-    .prepare("billing_connection");
 
 /** Tables of a connection: it was deleted meanwhile if a row of theirs finds none. */
 const TABLES = ["messages", "subscriptions", "links"] as const;
@@ -176,11 +154,7 @@ function store(received: readonly Received[]): Promise<MessageAnswer[]> {
     const answers = new Map<string, MessageAnswer>(stored.map(({ messageId, ...answer }) => [messageId, answer]));
     const fresh = received.filter(({ message }) => !answers.has(message.id));
     const records: Records = { audits: [], events: [] };
-    const [only, ...others] = fresh;
-    const handled =
-      only !== undefined && others.length === 0
-        ? [await handleMessage(ctx, only.connection, only.message, records, ahead)]
-        : await handleTogether(ctx, fresh, records, ahead);
+    const handled = await handleMessages(ctx, fresh, records, ahead);
     const now = ctx.resources.now();
     const rows = fresh.flatMap(({ message }, i): ReceivedMessage[] => {
       const result = handled[i];
