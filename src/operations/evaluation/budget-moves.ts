@@ -1,5 +1,5 @@
 import { sum } from "../../core/exact.ts";
-import { balanceIn, balanceKey, type BudgetBalance } from "../../core/pricing/budgets.ts";
+import { balanceIn, type BudgetBalance } from "../../core/pricing/budgets.ts";
 import { hasAlerts, reachedThresholds } from "../../core/usage-alerts.ts";
 import type { BudgetChange } from "../../db/queries/budgets.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
@@ -58,24 +58,19 @@ export function moveBudget(
   }
   const { contractId } = contract;
   const after = { used: usedAfter, held: sum(before.held, held), since: before.since, alertedThreshold, alertedLimit };
-  changeBalance(book, key, { contractId, organizationId, budget: budget.id, spender }, after, { used, held }, writes);
+  setBalance(book, key, { contractId, organizationId, budget: budget.id, spender }, after, { used, held }, writes);
 }
 
-type Address = Pick<BudgetChange, "contractId" | "organizationId" | "budget" | "spender">;
-
-/** Sets a balance in the book, and adds its change to the writes. */
-export const setBalance = (
-  book: BudgetBook,
-  of: Address,
-  after: BudgetBalance,
-  moved: { used: number; held: number },
-  writes: BudgetWrites,
-): void => changeBalance(book, balanceKey(of.budget, of.spender), of, after, moved, writes);
-
-function changeBalance(
+/** Sets the balance with this key in the book, and adds its change to the writes. */
+export function setBalance(
   book: BudgetBook,
   key: string,
-  { contractId, organizationId, budget, spender }: Address,
+  {
+    contractId,
+    organizationId,
+    budget,
+    spender,
+  }: Pick<BudgetChange, "contractId" | "organizationId" | "budget" | "spender">,
   after: BudgetBalance,
   { used, held }: { used: number; held: number },
   writes: BudgetWrites,

@@ -37,7 +37,8 @@ export function moveHeld(
   const { contract, evaluation, at, budgets: book } = subject;
   if (book === undefined) return movements;
   for (const { held, counted, heldAfter = 0 } of changes) {
-    const last = book.balances.get(balanceKey(held.budget, held.spender));
+    const balance = balanceKey(held.budget, held.spender);
+    const last = book.balances.get(balance);
     const budget = book.budgets.find(({ id }) => id === held.budget);
     // A budget of units may have no balance yet: the hold was taken without units.
     if (last === undefined && budget === undefined) continue;
@@ -49,7 +50,8 @@ export function moveHeld(
       const { contractId } = contract;
       const { budget: id, spender } = held;
       const after = { ...last, held: sum(last.held, delta.held) };
-      setBalance(book, { contractId, organizationId: name.organizationId, budget: id, spender }, after, delta, writes);
+      const of = { contractId, organizationId: name.organizationId, budget: id, spender };
+      setBalance(book, balance, of, after, delta, writes);
       continue;
     }
     const part = {
