@@ -2,8 +2,8 @@ import { Option } from "commander";
 import { type CliCommand, CliFailure, EXIT } from "./command.ts";
 import { connect, reporting, type ServerOptions } from "./files/server.ts";
 import { readPricingFile } from "./pricing-file.ts";
-import { deniedShare, replayAsMarkdown, revenueChange } from "./replay-text.ts";
-import type { ReplayReport } from "../core/change/replay/report.ts";
+import { replayAsMarkdown } from "./replay-text.ts";
+import { deniedShare, type ReplayReport, revenueChange } from "../core/change/replay/report.ts";
 
 interface Options extends ServerOptions {
   from?: string;
@@ -68,9 +68,10 @@ function boundOf(text: string): Bound {
 }
 
 function isReached(report: ReplayReport, { of, percent }: Bound): boolean {
-  if (of === "denied") return report.totals.denied.contracts > 0 && deniedShare(report) >= percent;
-  const change = revenueChange(report);
-  if (change === undefined) return false;
+  if (of === "denied") return report.totals.denied.contracts > 0 && deniedShare(report) * 100 >= percent;
+  const part = revenueChange(report);
+  if (part === undefined) return false;
+  const change = part * 100;
   // A positive bound is about a rise of what customers pay.
   return percent > 0 ? change >= percent : change <= percent;
 }

@@ -1,6 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { Link } from "react-router";
+import { deniedInReality, deniedShare, revenueChange } from "../../core/change/replay/report.ts";
 import type { ReplayGroup, ReplayReport } from "../answers.ts";
 import { callForLines, path, Refused } from "../api.ts";
 import { Check } from "../design/field.tsx";
@@ -92,14 +93,16 @@ function Result({ service, report }: { service: string; report: ReplayReport }) 
   const { contracts, totals, days, groups, top, unknown, complete } = report;
   const { denied, revenue, paying } = totals;
   const money = (amount: number) => formatPrice(amount, revenue.currency);
-  const share = contracts === 0 ? 0 : denied.contracts / contracts;
+  const change = revenueChange(report);
   return (
     <div className="stack wide">
-      <p className="figure">{t.stopped(formatNumber(denied.contracts), formatNumber(contracts), formatShare(share))}</p>
+      <p className="figure">
+        {t.stopped(formatNumber(denied.contracts), formatNumber(contracts), formatShare(deniedShare(report)))}
+      </p>
       <p>
         <b>
           {t.revenue(money(revenue.then), money(revenue.replayed))}
-          {revenue.then === 0 ? null : ` (${formatShareChange(revenue.replayed / revenue.then - 1)})`}
+          {change === undefined ? null : ` (${formatShareChange(change)})`}
         </b>{" "}
         {t.paying(formatNumber(paying.more), formatNumber(paying.less), formatNumber(paying.same))}
         {revenue.unpriced === 0 ? null : ` ${t.unpriced(formatNumber(revenue.unpriced))}`}
@@ -134,10 +137,11 @@ function Result({ service, report }: { service: string; report: ReplayReport }) 
 }
 
 /** Says why calls would have been denied, and how many were denied in reality. */
-function Why({ totals: { denied, deniedThen } }: Pick<ReplayReport, "totals">) {
+function Why({ totals }: Pick<ReplayReport, "totals">) {
+  const { denied } = totals;
   const reasons = REASONS.filter((reason) => denied.reasons[reason] > 0);
   const amounts = Object.entries(denied.amounts).map(([limit, amount]) => `${formatNumber(amount)} ${limit}`);
-  const then = Object.values(deniedThen).reduce((added, calls) => added + calls, 0);
+  const then = deniedInReality({ totals });
   if (reasons.length === 0 && then === 0) return null;
   return (
     <p>

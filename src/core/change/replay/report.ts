@@ -85,3 +85,15 @@ export interface ReplayReport {
   /** Ids of limits that only the target has: nobody reported their consumption. */
   readonly unknown: readonly string[];
 }
+
+/** Returns the part of the contracts that would have had a denied call, from 0 to 1. */
+export const deniedShare = ({ contracts, totals }: Pick<ReplayReport, "contracts" | "totals">): number =>
+  contracts === 0 ? 0 : totals.denied.contracts / contracts;
+
+/** Returns the change of the revenue as a part of it: -0.02 is two percent less. Undefined without revenue before. */
+export const revenueChange = ({ totals: { revenue } }: Pick<ReplayReport, "totals">): number | undefined =>
+  revenue.then === 0 ? undefined : revenue.replayed / revenue.then - 1;
+
+/** Returns the number of calls that were denied in reality. */
+export const deniedInReality = ({ totals }: Pick<ReplayReport, "totals">): number =>
+  Object.values(totals.deniedThen).reduce((sum, calls) => sum + calls, 0);
