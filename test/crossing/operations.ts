@@ -471,6 +471,7 @@ async function novateAll(world: World, which: number): Promise<void> {
   expect(lost, "contracts that lost a feature").toBe(predicted.body.counts["turnedOff"]);
 }
 
+type Bought = typeof bought extends fc.Arbitrary<infer T> ? T : never;
 const bought = fc.record({
   status: fc.constantFrom("active", "active", "trialing", "past_due", "ended"),
   items: fc.constantFrom(["basic"], ["pro"], ["pro", "tasks"], ["tasks"], ["unknown", "pro"]),
@@ -480,24 +481,30 @@ const bought = fc.record({
   isCancelled: fc.boolean(),
 });
 
+/** A message about a subscription of a user. */
+function messageOf(world: World, userId: string, { status, items, lateMs, ...drawn }: Bought) {
+  const at = (milliseconds: number) => new Date(world.servers.now.getTime() + milliseconds).toISOString();
+  const periodEnd = at(20 * DAY_MS);
+  return {
+    id: world.nextItem(),
+    type: "subscription",
+    createdAt: at(-lateMs),
+    data: {
+      subscription: `${drawn.subscription}-${userId}`,
+      userId,
+      status,
+      items: items.map((price) => ({ price, quantity: 1 })),
+      periodStart: at(-10 * DAY_MS),
+      periodEnd,
+      endsAt: drawn.isCancelled ? periodEnd : null,
+    },
+  };
+}
+
 const billing = [
-  about("message of a payment provider", bought, async (world, userId, { status, items, lateMs, ...drawn }) => {
-    const at = (milliseconds: number) => new Date(world.servers.now.getTime() + milliseconds).toISOString();
-    const periodEnd = at(20 * DAY_MS);
-    const message = {
-      id: world.nextItem(),
-      type: "subscription",
-      createdAt: at(-lateMs),
-      data: {
-        subscription: `${drawn.subscription}-${userId}`,
-        userId,
-        status,
-        items: items.map((price) => ({ price, quantity: 1 })),
-        periodStart: at(-10 * DAY_MS),
-        periodEnd,
-        endsAt: drawn.isCancelled ? periodEnd : null,
-      },
-    };
+  about("message of a payment provider", bought, async (world, userId, drawn) => {
+    const { status } = drawn;
+    const message = messageOf(world, userId, drawn);
     const answer = await world.message(0, message);
     const isSilent = answer.outcome === "applied" || answer.outcome === "unchanged";
     expect(answer.reason === null, JSON.stringify(answer)).toBe(isSilent);
@@ -509,6 +516,20 @@ const billing = [
     const followed = before.body as { billing?: object; billingPeriod: { autoRenew: boolean } };
     expect(followed.billing, "the subscription that pays is shown").toBeDefined();
   }),
+  once(
+    "messages of a payment provider at once",
+    fc.array(bought, { minLength: 4, maxLength: 4 }),
+    async (world, drawn) => {
+      // The first two begin a transaction each. The others, of all users, wait, and share the next one.
+      const messages = drawn.flatMap((each, index) => {
+        const userId = picked(world.users, index);
+        return userId === undefined ? [] : messageOf(world, userId, each);
+      });
+      const answers = await Promise.all(messages.map((message) => world.message(0, message)));
+      for (const [index, message] of messages.entries())
+        expect(await world.message(1, message)).toEqual(answers[index]);
+    },
+  ),
   about("detach from a subscription", fc.constant(undefined), async (world, userId) => {
     await world.call("DELETE", `/contracts/${userId}/billing`);
     const { body } = await world.read(1, "GET", `/contracts/${userId}`);
