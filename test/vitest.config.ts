@@ -10,6 +10,9 @@ const POLLING = { poll: { timeout: 15_000 } };
 /** Files share the modules of their worker, which saves a quarter of the time. */
 const SHARED_MODULES = { isolate: false };
 
+/** Files at once of the tests without a database, on two processors: some wait for deadlines. */
+const QUICK_WORKERS = 3;
+
 /** Tests over one Postgres of their project. */
 const POSTGRES = {
   expect: POLLING,
@@ -73,7 +76,7 @@ export default defineConfig({
             "test/**/*.shape.test.ts",
           ],
           testTimeout: 30_000,
-          maxWorkers: 2,
+          maxWorkers: QUICK_WORKERS,
         },
       },
       {
@@ -84,7 +87,7 @@ export default defineConfig({
           include: ["test/react/**/*.test.tsx"],
           environment: "jsdom",
           testTimeout: 30_000,
-          maxWorkers: 2,
+          maxWorkers: QUICK_WORKERS,
         },
       },
       {
@@ -95,7 +98,7 @@ export default defineConfig({
           include: ["test/react/**/*.test.tsx"],
           environment: "jsdom",
           testTimeout: 30_000,
-          maxWorkers: 2,
+          maxWorkers: QUICK_WORKERS,
           setupFiles: ["test/react/resolve-react-19.ts"],
           alias: [{ find: /^(?<name>react|react-dom)(?=$|\/)/, replacement: "$<name>19" }],
         },

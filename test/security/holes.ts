@@ -29,7 +29,7 @@ export const HOLES: readonly Hole[] = [
     [
       chains("K1:"),
       hostile("hostile expressions"),
-      at("core/pricing/properties.test.ts", "refuses or evaluates any text without effect"),
+      at("core/pricing/properties.slow.test.ts", "refuses or evaluates any text without effect"),
     ],
   ],
   ["A2", "prices are evaluated as code", [chains("K1:")]],
