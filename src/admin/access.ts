@@ -1,5 +1,6 @@
 import type { KeyScope, OrganizationRole, PlatformRole } from "../core/access/caller.ts";
-import { checkPermission, findRule } from "../core/access/permissions.ts";
+import { findRule } from "../core/access/find-rule.ts";
+import { checkPermission } from "../core/access/check-permission.ts";
 import type { ApiKey, Organization } from "./answers.ts";
 import type { Method } from "./api.ts";
 

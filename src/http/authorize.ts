@@ -1,6 +1,8 @@
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
-import { checkPermission, findRule, type PermissionRule } from "../core/access/permissions.ts";
+import type { PermissionRule } from "../core/access/permissions.ts";
+import { findRule } from "../core/access/find-rule.ts";
+import { checkPermission } from "../core/access/check-permission.ts";
 import {
   identifyCaller,
   identifySession,

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { findRule } from "../core/access/permissions.ts";
+import { findRule } from "../core/access/find-rule.ts";
 import { EXAMPLE, PATH_PARAMETERS } from "../wire/common.ts";
 import { failure } from "../wire/failure.ts";
 import { type DocumentedAnswer, type DocumentedBody, GROUPS, type Operation } from "../wire/operation.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { findRule } from "../../src/core/access/permissions.ts";
+import { findRule } from "../../src/core/access/find-rule.ts";
 import { createTestApi, type Method, type TestApi } from "../support/api.ts";
 import { insertUsers } from "../support/builders.ts";
 

@@ -1,6 +1,6 @@
 import { eq } from "drizzle-orm";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { findRule } from "../../src/core/access/permissions.ts";
+import { findRule } from "../../src/core/access/find-rule.ts";
 import { organizations } from "../../src/db/schema.ts";
 import type { Operation } from "../../src/wire/operation.ts";
 import { OPERATIONS } from "../../src/wire/operations.ts";

@@ -1,4 +1,4 @@
-import type { Caller, KeyScope, OrganizationRole, PlatformRole } from "./caller.ts";
+import type { KeyScope, OrganizationRole, PlatformRole } from "./caller.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -31,7 +31,6 @@ const EVERY_SCOPE: readonly KeyScope[] = ["ALL", "MANAGEMENT", "EVALUATION"];
 const MANAGING: readonly KeyScope[] = ["ALL", "MANAGEMENT"];
 const USER_KEYS = { users: ["ADMIN", "USER"], keys: "user-only" } as const;
 const USERS_NO_KEYS = { users: ["ADMIN", "USER"], keys: [] } as const;
-
 const READERS: readonly OrganizationRole[] = ["OWNER", "ADMIN", "MANAGER", "EVALUATOR"];
 const WRITERS: readonly OrganizationRole[] = ["OWNER", "ADMIN", "MANAGER"];
 const REMOVERS: readonly OrganizationRole[] = ["OWNER", "ADMIN"];
@@ -53,9 +52,6 @@ function insideOrganization(
 function billing(pattern: string, methods: readonly Method[], members: readonly OrganizationRole[]): PermissionRule[] {
   return [{ pattern, methods, access: USER_KEYS, members, hidesFromOutsiders: true }];
 }
-
-/** Refusal of a caller without a key. */
-export const KEY_REQUIRED = 'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.';
 
 /**
  * The permission table. The first row that matches method and path decides, from top to bottom. A path without a row is
@@ -270,119 +266,3 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/openapi.json", methods: ["GET"], access: "public" },
   { pattern: "/docs/**", methods: ["GET"], access: "public" },
 ];
-
-interface CompiledRule {
-  rule: PermissionRule;
-  /** True if the pattern ends in `/**`. */
-  isOpen: boolean;
-  /** Required segments; `*` matches any. */
-  fixed: readonly string[];
-}
-
-/** Indexes the rules of one base by method and first segment, in table order. Every request looks up one rule. */
-function compiled(base: Base): ReadonlyMap<string, ReadonlyMap<string, readonly CompiledRule[]>> {
-  const rules = new Map<string, Map<string, CompiledRule[]>>();
-  for (const rule of PERMISSION_RULES.filter((each) => (each.base ?? "/api/v1") === base)) {
-    const parts = rule.pattern.split("/").filter(Boolean);
-    const isOpen = parts.at(-1) === "**";
-    const fixed = isOpen ? parts.slice(0, -1) : parts;
-    for (const method of rule.methods) {
-      const bySegment = rules.get(method) ?? new Map<string, CompiledRule[]>();
-      rules.set(method, bySegment);
-      const first = fixed[0] ?? "";
-      bySegment.set(first, [...(bySegment.get(first) ?? []), { rule, isOpen, fixed }]);
-    }
-  }
-  return rules;
-}
-const COMPILED = { "/api/v1": compiled("/api/v1"), "/": compiled("/") };
-
-/**
- * Finds the rule for a method and path; undefined when there is none. `path` is relative to `base`; HEAD counts as GET.
- */
-export function findRule(method: string, path: string, base: Base = "/api/v1"): PermissionRule | undefined {
-  const start = segmentAfter(path, 0);
-  const rules = COMPILED[base].get(method === "HEAD" ? "GET" : method)?.get(path.slice(start, endOf(path, start)));
-  for (const each of rules ?? []) if (fits(each, path)) return each.rule;
-  return undefined;
-}
-
-/*
- * Matches paths in place: splitting them into segments would cost more than all rules. Repeated slashes count as one;
- * trailing slashes are ignored.
- */
-
-function segmentAfter(path: string, position: number): number {
-  let at = position;
-  while (path[at] === "/") at += 1;
-  return at;
-}
-
-function endOf(path: string, start: number): number {
-  const slash = path.indexOf("/", start);
-  return slash < 0 ? path.length : slash;
-}
-
-function fits({ fixed, isOpen }: CompiledRule, path: string): boolean {
-  let start = segmentAfter(path, 0);
-  for (const segment of fixed) {
-    const end = endOf(path, start);
-    const isSame = end - start === segment.length && path.startsWith(segment, start);
-    if (end === start || (segment !== "*" && !isSame)) return false;
-    start = segmentAfter(path, end);
-  }
-  return isOpen || start === path.length;
-}
-
-/** Reason for denying a request. K is a missing key (401); the others are 403. Letters as in the contract. */
-export interface Denial {
-  letter: "K" | "R" | "S" | "U" | "X";
-  message: string;
-  details?: string;
-}
-
-/**
- * Checks if the rule allows the caller to attempt the request; undefined means yes. Without a rule, nobody may: paths
- * outside the API need a row in the table. Organization roles are checked later.
- */
-export function checkPermission(
-  rule: PermissionRule | undefined,
-  caller: Caller,
-  method: string,
-  path: string,
-  namesOrganization: boolean,
-): Denial | undefined {
-  if (rule === undefined) {
-    return {
-      letter: "X",
-      message: "You do not have permission to access this resource",
-      details: `No permission rule found for ${method} ${path}`,
-    };
-  }
-  if (rule.access === "public") return undefined;
-  if (caller.kind === "anonymous") {
-    return {
-      letter: "K",
-      message: KEY_REQUIRED,
-    };
-  }
-  if (caller.kind === "user") {
-    if (rule.access.users.includes(caller.role)) return undefined;
-    if (namesOrganization && rule.adminNamingOrganization && caller.role === "ADMIN") return undefined;
-    return {
-      letter: "R",
-      message: `Your user role (${caller.role}) does not have permission to ${method} ${path}`,
-    };
-  }
-  if (rule.access.keys === "user-only") {
-    return {
-      letter: "U",
-      message: "This route requires a user API key. Organization API keys are not allowed",
-    };
-  }
-  if (rule.access.keys.includes(caller.scope)) return undefined;
-  return {
-    letter: "S",
-    message: `Your organization API key role (${caller.scope}) does not have permission to ${method} ${path}`,
-  };
-}

@@ -1,4 +1,4 @@
-import { KEY_REQUIRED } from "../../core/access/permissions.ts";
+import { KEY_REQUIRED } from "../../core/access/check-permission.ts";
 import { eq } from "drizzle-orm";
 import { addressBlock } from "../../core/access/address-block.ts";
 import { isPlatformAdmin, type PlatformRole } from "../../core/access/caller.ts";

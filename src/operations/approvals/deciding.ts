@@ -1,7 +1,8 @@
 import { and, count, eq } from "drizzle-orm";
 import type { ApprovedOperation, ChangeRequestState } from "../../core/approvals.ts";
 import { type Author, authorOf, type Caller, isPlatformAdmin } from "../../core/access/caller.ts";
-import { checkPermission, findRule } from "../../core/access/permissions.ts";
+import { findRule } from "../../core/access/find-rule.ts";
+import { checkPermission } from "../../core/access/check-permission.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
 import { changeRequests, members, organizationKeys, users } from "../../db/schema.ts";
 import { organizationRole } from "../access.ts";

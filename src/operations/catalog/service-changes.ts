@@ -1,7 +1,8 @@
 import { and, eq, sql, type SQL } from "drizzle-orm";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { actorOf, denyMoveService } from "../../core/access/membership.ts";
-import { checkPermission, findRule } from "../../core/access/permissions.ts";
+import { findRule } from "../../core/access/find-rule.ts";
+import { checkPermission } from "../../core/access/check-permission.ts";
 import { violates } from "../../db/postgres/connect.ts";
 import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";

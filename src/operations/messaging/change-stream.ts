@@ -1,5 +1,5 @@
 import type { Caller } from "../../core/access/caller.ts";
-import { KEY_REQUIRED } from "../../core/access/permissions.ts";
+import { KEY_REQUIRED } from "../../core/access/check-permission.ts";
 import type { Invalidation } from "../../db/postgres/invalidations.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";

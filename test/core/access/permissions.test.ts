@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Caller } from "../../../src/core/access/caller.ts";
-import { checkPermission, findRule, PERMISSION_RULES } from "../../../src/core/access/permissions.ts";
+import { PERMISSION_RULES } from "../../../src/core/access/permissions.ts";
+import { findRule } from "../../../src/core/access/find-rule.ts";
+import { checkPermission } from "../../../src/core/access/check-permission.ts";
 
 /** Decision of the table for a path of the API. */
 const deny = (caller: Caller, method: string, path: string, namesOrganization: boolean) =>
