@@ -7,7 +7,7 @@ import { appendHistory, replaceSubscriptions, restartBilling } from "../db/queri
 import type { SubscribedService } from "../db/queries/contract-levels.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
 import { changeEvent, type PendingChange, readPending, settleChanges, trialEvent } from "../db/queries/scheduled.ts";
-import { loadDueLevels, renewDue } from "../db/queries/usage.ts";
+import { loadDueLevels, renewDue } from "../db/queries/usage-renewals.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import { contracts, contractServices } from "../db/schema.ts";
 import { auditAll } from "./audit.ts";

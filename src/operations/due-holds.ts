@@ -14,7 +14,8 @@ import { applyDue, type CountedEnd, findDueHolders, type MoveEndedBudgets } from
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import { contracts } from "../db/schema.ts";
-import { boundaryAfter, findDueLevels, isDue, lockContract, sameLevel } from "../db/queries/usage.ts";
+import { lockContract, sameLevel } from "../db/queries/usage.ts";
+import { boundaryAfter, findDueLevels, isDue } from "../db/queries/usage-renewals.ts";
 import { rememberRaised } from "../db/queries/usage-alerts.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { BlockBook, rolloverOf } from "./due-blocks.ts";

@@ -29,7 +29,7 @@ export const EXCEPTIONS: Readonly<Record<"statements" | "functions", readonly st
     "src/db/queries/usage-rollup.ts pruneRollUp: deletes from usage_hours without one contract",
     "src/db/queries/usage-rollup.ts pruneRollUp: needs usage_days beside usage_ledger_start of the coordinator",
     "src/db/queries/usage-rollup.ts pruneRollUp: needs usage_hours beside usage_ledger_start of the coordinator",
-    "src/db/queries/usage.ts fillRunningSince: updates usage_levels without one contract",
+    "src/db/queries/usage-renewals.ts fillRunningSince: updates usage_levels without one contract",
     "src/operations/contracts/expiry.ts renewContracts: updates contracts without one contract",
     // Scheduled changes: their subscriptions have no column for the contract, and changes of availability have no contract.
     "query builder, by at, availability, id, kind, name, organization_id, pricing_id, service_id, state: updates scheduled_changes without one contract",
@@ -88,8 +88,8 @@ export const EXCEPTIONS: Readonly<Record<"statements" | "functions", readonly st
     "src/db/queries/overrides.ts endLeavingTerms: deletes from contract_overrides without one contract",
     "src/db/queries/usage-alerts.ts rememberStatement: updates usage_levels without one contract",
     "src/db/queries/usage-batches.ts writeUsage: inserts into usage_ledger without one contract",
-    "src/db/queries/usage.ts relabelFeatures: updates contracts without one contract",
-    "src/db/queries/usage.ts relabelFeatures: updates usage_ledger without one contract",
+    "src/db/queries/usage-reverts.ts relabelFeatures: updates contracts without one contract",
+    "src/db/queries/usage-reverts.ts relabelFeatures: updates usage_ledger without one contract",
     // Rows of a whole organization, instance or import.
     "query builder, by contract_id, service_id: deletes from contract_services without one contract",
     "query builder, by contract_id: deletes from contract_billing without one contract",

@@ -8,7 +8,8 @@ import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, holds } from "../schema.ts";
 import type { Level } from "./contract-snapshots.ts";
-import { isDue, loadLevels, renewDue, sameLevel } from "./usage.ts";
+import { loadLevels, sameLevel } from "./usage.ts";
+import { isDue, renewDue } from "./usage-renewals.ts";
 
 /*
  * Holds, and the sums of open ones in the rows of usage levels: `held`, `open_holds` and `hold_due`. Every change of a hold

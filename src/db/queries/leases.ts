@@ -4,7 +4,8 @@ import type { Database } from "../postgres/connect.ts";
 import { contracts, holds } from "../schema.ts";
 import type { Level } from "./contract-snapshots.ts";
 import { type HoldRow, isHold, sumHolds } from "./holds.ts";
-import { moveLevels, type Movement, recentMovements, sameLevel } from "./usage.ts";
+import { moveLevels, type Movement, sameLevel } from "./usage.ts";
+import { recentMovements } from "./usage-reverts.ts";
 
 /*
  * Leases are rows of holds, so that sums, expiries and novations treat both alike. `amounts` are what is left of a lease.

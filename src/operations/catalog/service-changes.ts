@@ -15,7 +15,7 @@ import { endLeavingTerms } from "../../db/queries/overrides.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { moveService, serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, organizations, services } from "../../db/schema.ts";
-import { relabelFeatures, REVERT_WINDOW_MS } from "../../db/queries/usage.ts";
+import { relabelFeatures, REVERT_WINDOW_MS } from "../../db/queries/usage-reverts.ts";
 import { isIdentifier, organizationRole, refuseMove, standingIn } from "../access.ts";
 import { auditAll } from "../audit.ts";
 import { assessed, needsApproval, settleApproval } from "../policy/approval.ts";

@@ -2,7 +2,8 @@ import { type BudgetBalance, fittingBudgets, NO_BALANCE, type Spender } from "..
 import { levelKey } from "../../db/queries/budgets.ts";
 import type { Level } from "../../db/queries/contract-snapshots.ts";
 import { type PastBalance, readPastBalances, usedBefore } from "../../db/queries/past-budgets.ts";
-import { isDue, sameLevel } from "../../db/queries/usage.ts";
+import { sameLevel } from "../../db/queries/usage.ts";
+import { isDue } from "../../db/queries/usage-renewals.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { type BudgetBook, budgetsOf, spanOf } from "./budget-book.ts";

@@ -14,7 +14,7 @@ import { contractNotFound, memberNotFound } from "../contract-address.ts";
 import { applyDueChanges } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
-import { isDue as isLevelDue } from "../../db/queries/usage.ts";
+import { isDue as isLevelDue } from "../../db/queries/usage-renewals.ts";
 import { hasDueBlock } from "../due-blocks.ts";
 import { blocksOf, evaluationOf } from "../evaluations.ts";
 import { budgetsOf } from "./budget-book.ts";

@@ -8,16 +8,9 @@ import type { PrivateEvent } from "../../core/event-messages.ts";
 import { type Level, loadSnapshot } from "../../db/queries/contract-snapshots.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
 import { rememberRaised } from "../../db/queries/usage-alerts.ts";
-import {
-  boundaryAfter,
-  loadLevels,
-  type Movement,
-  moveLevels,
-  renewDue,
-  REVERT_WINDOW_MS,
-  revertFeature,
-  sameLevel,
-} from "../../db/queries/usage.ts";
+import { loadLevels, type Movement, moveLevels, sameLevel } from "../../db/queries/usage.ts";
+import { boundaryAfter, renewDue } from "../../db/queries/usage-renewals.ts";
+import { REVERT_WINDOW_MS, revertFeature } from "../../db/queries/usage-reverts.ts";
 import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { showContracts } from "../contract-views.ts";

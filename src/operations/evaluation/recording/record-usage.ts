@@ -2,7 +2,8 @@ import { parseSpender, type Spender } from "../../../core/pricing/budgets.ts";
 import { type ContractSnapshot, loadSnapshots } from "../../../db/queries/contract-snapshots.ts";
 import { changeBudgetBalances } from "../../../db/queries/budgets.ts";
 import { recordEvents } from "../../../db/queries/outbox.ts";
-import { fillRunningSince, lockContract } from "../../../db/queries/usage.ts";
+import { lockContract } from "../../../db/queries/usage.ts";
+import { fillRunningSince } from "../../../db/queries/usage-renewals.ts";
 import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
 import {
   KeyTaken,
