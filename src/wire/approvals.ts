@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { APPROVAL_ACTIONS, APPROVER_ROLES } from "../core/approvals.ts";
-import { actor, EXAMPLE, id, moment, reasonText } from "./common.ts";
+import { actor, EXAMPLE, id, moment, reasonText, NO_ORGANIZATION } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const ACTIONS = `The actions field must be a list of ${APPROVAL_ACTIONS.join(", ")}, each once`;
@@ -101,7 +101,7 @@ export const approvalOperations: readonly Operation[] = [
     summary: "Show what needs a second person",
     description: "Returns the changes that need a second person, who approves, and how long a request waits.",
     answers: { 200: { schema: approvalsShown, example: SETTINGS } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "setApprovals",
@@ -113,7 +113,7 @@ export const approvalOperations: readonly Operation[] = [
       "Such a change, by a user or a key, is checked as usual, answered with 202 and a change request, and carried out once somebody else approves. Only an OWNER sets this.",
     body: { schema: approvals, example: SETTINGS },
     answers: { 200: { schema: approvalsShown, example: SETTINGS } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "listChangeRequests",
@@ -124,7 +124,7 @@ export const approvalOperations: readonly Operation[] = [
     description: "Returns the 100 newest requests, newest first.",
     query: z.object({ state: changeRequestState.optional().describe("Only requests in this state") }),
     answers: { 200: { schema: z.array(changeRequest), example: [REQUEST] } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "showChangeRequest",

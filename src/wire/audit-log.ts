@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { actor, EXAMPLE, id, moment } from "./common.ts";
+import { actor, EXAMPLE, id, moment, NO_ORGANIZATION } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 export const auditPage = z
@@ -70,7 +70,7 @@ export const auditLogOperations: readonly Operation[] = [
     ...auditOperation,
     id: "readAuditLogInOrganization",
     path: "/organizations/{organizationId}/audit-log",
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
     description: "Returns who changed what in an organization, newest first, for its OWNER and ADMINs.",
   },
 ];

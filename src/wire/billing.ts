@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { BILLING_OUTCOMES, BILLING_PROVIDERS, SUBSCRIPTION_STATUSES } from "../core/billing/message.ts";
 import { objectError } from "./change-bodies.ts";
-import { EXAMPLE, id, moment } from "./common.ts";
+import { EXAMPLE, id, moment, NO_ORGANIZATION } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
 
@@ -213,7 +213,7 @@ export const billingOperations: readonly Operation[] = [
     summary: "List connections",
     description: "Lists the organization's connections to payment providers, and what their maps lack.",
     answers: { 200: { schema: z.array(billingConnection), example: [CONNECTION] } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "setBillingConnection",
@@ -236,7 +236,7 @@ export const billingOperations: readonly Operation[] = [
       200: { schema: billingConnection, example: CONNECTION },
       201: { schema: billingConnection, example: CONNECTION, description: "Created" },
     },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "showBillingConnection",

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
 import { BLOCK_ORIGINS, BLOCK_STATES, MAX_BLOCK_AMOUNT } from "../core/pricing/blocks.ts";
 import { objectError } from "./change-bodies.ts";
-import { actor, EXAMPLE, id, moment, reasonText } from "./common.ts";
+import { actor, EXAMPLE, id, moment, reasonText, NO_CONTRACT, NO_ORGANIZATION } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const AMOUNT = "The amount field must be a number above 0 and up to 100000000";
@@ -116,7 +116,6 @@ const BLOCK = {
   endedAt: null,
   actor: { kind: "key", id: EXAMPLE.apiKeyId, name: null },
 };
-const NO_CONTRACT = "Contract with userId ada not found";
 const PAGE = {
   state: z.enum(BLOCK_STATES).optional().describe("State of the blocks. Default: all"),
   limit: z.int().min(1).max(100).default(20).describe("Rows per page"),
@@ -216,7 +215,7 @@ export const organizationBlockOperations: readonly Operation[] = [
     answers: { 200: { schema: blockPage, example: { data: [BLOCK], next: null } } },
     errors: {
       400: "INVALID DATA: expiresBefore must be an ISO 8601 date",
-      404: `Organization with ID ${EXAMPLE.organizationId} not found`,
+      404: NO_ORGANIZATION,
     },
   },
 ];

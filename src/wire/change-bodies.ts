@@ -66,3 +66,6 @@ export const OVERRIDE = {
     .optional()
     .describe("Reason of an OWNER for breaking a rule of the gate; without it, 409"),
 };
+
+/** Example of the sentence for a change that breaks a rule of the gate. */
+export const GATE_CLOSED = "CONFLICT: The gate is closed: 2 of 2 contracts (100 %) lose a feature; at most 40 % may";

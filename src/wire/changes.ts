@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { gateRule } from "../core/change/impact/gate.ts";
-import { OVERRIDE, strictBody, targets } from "./change-bodies.ts";
-import { actor, amounts, moment } from "./common.ts";
+import { GATE_CLOSED, OVERRIDE, strictBody, targets } from "./change-bodies.ts";
+import { actor, amounts, moment, NO_SERVICE } from "./common.ts";
 import { HELD } from "./approvals.ts";
 import type { Operation } from "./operation.ts";
 import { plainOverride } from "./overrides.ts";
@@ -292,7 +292,6 @@ const DIFF = {
   suggestion: { step: "major", version: "2.0.0", sufficient: false },
   space: { plans: 2, configurations: 2, complete: true, capped: [] },
 };
-const NO_SERVICE = "NOT FOUND: Service with name tasker";
 const renames = z
   .string()
   .optional()
@@ -371,7 +370,7 @@ export const changeOperations: readonly Operation[] = [
     },
     errors: {
       404: NO_SERVICE,
-      409: "CONFLICT: The gate is closed: 2 of 2 contracts (100 %) lose a feature; at most 40 % may",
+      409: GATE_CLOSED,
     },
   },
   {

@@ -44,6 +44,11 @@ export const EXAMPLE = {
   organizationKey: `org_${"0123456789abcdef".repeat(4)}`,
 } as const;
 
+/** Examples of sentences with status 404. */
+export const NO_ORGANIZATION = `Organization with ID ${EXAMPLE.organizationId} not found`;
+export const NO_SERVICE = "NOT FOUND: Service with name tasker";
+export const NO_CONTRACT = "Contract with userId ada not found";
+
 /** Every parameter that occurs in a path, by name. */
 export const PATH_PARAMETERS: Readonly<Record<string, { description: string; example: string }>> = {
   organizationId: { description: "Id of the organization", example: EXAMPLE.organizationId },

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { HELD } from "./approvals.ts";
 import { contractBilling } from "./billing.ts";
-import { OVERRIDE } from "./change-bodies.ts";
+import { GATE_CLOSED, OVERRIDE } from "./change-bodies.ts";
 import {
   afterParameter,
   amounts,
@@ -11,6 +11,8 @@ import {
   moment,
   offsetParameter,
   pageParameter,
+  NO_CONTRACT,
+  NO_ORGANIZATION,
 } from "./common.ts";
 import {
   billingChanges,
@@ -128,7 +130,7 @@ const CONTRACT = {
 };
 /** Errors of finding one contract. Only a platform ADMIN can match several. */
 const NO_SINGLE_CONTRACT = {
-  404: "Contract with userId ada not found",
+  404: NO_CONTRACT,
   409: "CONFLICT: Several contracts found for userId ada. Please specify the organizationId query parameter",
 };
 
@@ -201,7 +203,7 @@ export const contractOperations: readonly Operation[] = [
     answers: { 201: { schema: contract, example: CONTRACT } },
     errors: {
       400: "Invalid contract: Services not found: tasker",
-      404: `Organization with ID ${EXAMPLE.organizationId} not found`,
+      404: NO_ORGANIZATION,
       409: "CONFLICT: Contract for user ada already exists",
     },
   },
@@ -218,7 +220,7 @@ export const contractOperations: readonly Operation[] = [
     answers: { 200: { schema: z.array(contract), example: [CONTRACT] }, 202: HELD },
     errors: {
       404: `INVALID DATA: No contracts found with groupId team-1 within organization ${EXAMPLE.organizationId}`,
-      409: "CONFLICT: The gate is closed: 2 of 2 contracts (100 %) lose a feature; at most 40 % may",
+      409: GATE_CLOSED,
     },
   },
   {

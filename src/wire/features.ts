@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { TOKEN_SIGNATURES } from "../core/token-keys.ts";
 import { consumption } from "./amounts.ts";
-import { amounts, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
+import { amounts, id, limitParameter, moment, offsetParameter, pageParameter, NO_CONTRACT } from "./common.ts";
 import { asOfContract, AT } from "./contracts.ts";
 import { budgetView } from "./budgets.ts";
 import type { Operation } from "./operation.ts";
@@ -107,7 +107,6 @@ export const SPENDER = {
 };
 const RESULT = { eval: true, limit: { "tasker-maxTasks": 20 }, used: { "tasker-maxTasks": 3 }, error: null };
 const MODE = { server: z.boolean().default(false).describe("Evaluates server expressions where a feature has one") };
-const NO_CONTRACT = "Contract with userId ada not found";
 const flag = (description: string) => z.boolean().default(false).describe(description);
 
 /** Evaluation and consumption. Source: contract features-events. */

@@ -1,5 +1,5 @@
 import { HELD, TOO_MANY_PENDING } from "./approvals.ts";
-import { EXAMPLE } from "./common.ts";
+import { NO_ORGANIZATION } from "./common.ts";
 import { z } from "zod";
 import { gateRules } from "../core/change/impact/gate.ts";
 import type { Operation } from "./operation.ts";
@@ -18,7 +18,7 @@ export const gateOperations: readonly Operation[] = [
     summary: "Show the gate's rules",
     description: "Returns the rules that changes of pricings must pass.",
     answers: { 200: { schema: gate, example: GATE } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "setGate",
@@ -29,6 +29,6 @@ export const gateOperations: readonly Operation[] = [
     description: "Replaces the rules. A change that breaks one is rejected with 409, unless an OWNER overrides it.",
     body: { schema: gate, example: GATE },
     answers: { 200: { schema: gate, example: GATE }, 202: HELD },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found`, 409: TOO_MANY_PENDING },
+    errors: { 404: NO_ORGANIZATION, 409: TOO_MANY_PENDING },
   },
 ];

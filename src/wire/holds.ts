@@ -3,7 +3,7 @@ import { durationIn, HOLD_STATES, ON_EXPIRY } from "../core/holds.ts";
 import { consumption, TOO_LARGE } from "./amounts.ts";
 import { budgetView } from "./budgets.ts";
 import { strictBody } from "./change-bodies.ts";
-import { amounts, EXAMPLE, id, moment } from "./common.ts";
+import { amounts, EXAMPLE, id, moment, NO_CONTRACT } from "./common.ts";
 import { BLOCKS, expectedConsumption, featureResult } from "./features.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
@@ -154,7 +154,7 @@ export const contractHoldOperations: readonly Operation[] = [
     answers: { 200: { schema: holdPage, example: { data: [HOLD], next: null } } },
     errors: {
       400: "INVALID DATA: state must be open, settled, released, expired or all",
-      404: "Contract with userId ada not found",
+      404: NO_CONTRACT,
     },
   },
 ];

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { emailAddress, EXAMPLE, id, moment } from "./common.ts";
+import { emailAddress, EXAMPLE, id, moment, NO_ORGANIZATION } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { memberRole } from "./organizations.ts";
 import { newUser } from "./users.ts";
@@ -65,7 +65,7 @@ export const invitationOperations: readonly Operation[] = [
       },
     },
     errors: {
-      404: `Organization with ID ${EXAMPLE.organizationId} not found`,
+      404: NO_ORGANIZATION,
       409: "CONFLICT: An organization can have at most 100 open invitations",
     },
   },
@@ -82,7 +82,7 @@ export const invitationOperations: readonly Operation[] = [
         example: [{ ...SHOWN, invitedBy: "margaret", createdAt: EXAMPLE.createdAt }],
       },
     },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "revokeInvitation",

@@ -4,7 +4,7 @@ import { MAX_LEASE_MS } from "../core/leases.ts";
 import { checkedAmounts, TOO_LARGE, uncheckedAmount } from "./amounts.ts";
 import { budgetView } from "./budgets.ts";
 import { strictBody } from "./change-bodies.ts";
-import { amounts, EXAMPLE, id, moment } from "./common.ts";
+import { amounts, EXAMPLE, id, moment, NO_CONTRACT } from "./common.ts";
 import { featureResult, SPENDER } from "./features.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
@@ -143,7 +143,7 @@ export const leaseOperations: readonly Operation[] = [
       201: { description: "Leased", schema: leaseAnswer, example: ANSWER },
     },
     errors: {
-      404: "Contract with userId ada not found",
+      404: NO_CONTRACT,
       409: "CONFLICT: The contract of ada has 100 open leases",
       422: "The for field is required",
     },

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EXAMPLE } from "./common.ts";
+import { NO_ORGANIZATION } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 export const localEvaluation = z
@@ -39,6 +39,6 @@ export const localEvaluationOperations: readonly Operation[] = [
         },
       },
     },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
 ];

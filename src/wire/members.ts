@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { isDotSegment } from "../core/pricing/names.ts";
 import { objectError } from "./change-bodies.ts";
-import { amounts, EXAMPLE, moment } from "./common.ts";
+import { amounts, EXAMPLE, moment, NO_CONTRACT } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
 
@@ -113,7 +113,6 @@ export const memberCounts = z
 const MEMBER = { id: "grace", name: "Grace Hopper", createdAt: EXAMPLE.createdAt };
 const USE = { id: MEMBER.id, name: MEMBER.name, used: { "tasker-maxTasks": 12 }, createdAt: MEMBER.createdAt };
 const PATH = "/contracts/{userId}/members";
-const NO_CONTRACT = "Contract with userId ada not found";
 const NO_MEMBER = "Member grace of ada not found";
 const NO_SEAT = "CONFLICT: No seat is free: 5 of 5 are taken";
 

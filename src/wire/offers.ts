@@ -2,7 +2,7 @@ import { z } from "zod";
 import { FEATURE_TYPES, LIMIT_TYPES, PERIOD_UNITS, VALUE_TYPES } from "../core/pricing/model.ts";
 import { checkedAmounts, uncheckedAmount } from "./amounts.ts";
 import { objectError, strictBody } from "./change-bodies.ts";
-import { EXAMPLE } from "./common.ts";
+import { NO_CONTRACT, NO_ORGANIZATION, NO_SERVICE } from "./common.ts";
 import { SPENDER } from "./features.ts";
 import type { Operation } from "./operation.ts";
 
@@ -257,7 +257,6 @@ const OFFER = {
 };
 
 const VERSION = z.string().optional().describe("An active version. Default: the user's, otherwise the newest");
-const NO_SERVICE = "NOT FOUND: Service with name tasker";
 
 /** Purchases that turn a feature on. Source: contract offers §2. */
 export const unlockOperations: readonly Operation[] = [
@@ -277,7 +276,7 @@ export const unlockOperations: readonly Operation[] = [
     body: { schema: unlockRequest, example: { amounts: { "tasker-maxTasks": 1 } }, required: false },
     agent: { may: "read", page: "contracts/{userId}" },
     answers: { 200: { schema: unlock, example: UNLOCK } },
-    errors: { 404: "Contract with userId ada not found" },
+    errors: { 404: NO_CONTRACT },
   },
 ];
 
@@ -322,7 +321,7 @@ export const publicOfferOperations: readonly Operation[] = [
     summary: "List services with a published offer",
     description: "Returns the services whose offer everybody may read.",
     answers: { 200: { schema: publicOffer, example: { services: ["Tasker"] } } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "publishOffers",

@@ -1,4 +1,4 @@
-import { EXAMPLE } from "./common.ts";
+import { NO_ORGANIZATION } from "./common.ts";
 import { approvalOperations } from "./approvals.ts";
 import { auditLogOperations } from "./audit-log.ts";
 import { billingMessageOperations, billingOperations, contractBillingOperations } from "./billing.ts";
@@ -43,7 +43,7 @@ const insideOrganization = (operation: Operation): Operation => ({
   path: `/organizations/{organizationId}${operation.path}`,
   summary: `${operation.summary} in an organization`,
   description: `${operation.description} Members call it with their user key.`,
-  errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found`, ...operation.errors },
+  errors: { 404: NO_ORGANIZATION, ...operation.errors },
 });
 
 /**

@@ -1,5 +1,15 @@
 import { z } from "zod";
-import { afterParameter, EXAMPLE, expiry, id, limitParameter, moment, offsetParameter, pagination } from "./common.ts";
+import {
+  afterParameter,
+  EXAMPLE,
+  expiry,
+  id,
+  limitParameter,
+  moment,
+  offsetParameter,
+  pagination,
+  NO_ORGANIZATION,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 /** `required` is the sentence for a missing field, `wrongType` for any other type, including null. */
@@ -195,7 +205,6 @@ const KEY = {
   expiresAt: null,
   lastUsedAt: EXAMPLE.updatedAt,
 };
-const NOT_FOUND = `Organization with ID ${EXAMPLE.organizationId} not found`;
 const hours = z.int().min(1).max(720).default(24).describe("Hours to look back");
 
 export const keyOrganization = z.strictObject({ id, name: z.string() }).meta({ id: "KeyOrganization" });
@@ -225,7 +234,7 @@ export const organizationOperations: readonly Operation[] = [
     summary: "Show the organization of a key",
     description: "Returns the organization that an organization key of any scope belongs to.",
     answers: { 200: { schema: keyOrganization, example: { id: EXAMPLE.organizationId, name: "Acme" } } },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "createOrganization",
@@ -247,7 +256,7 @@ export const organizationOperations: readonly Operation[] = [
     summary: "Show an organization",
     description: "Returns an organization with its members and keys. Roles below ADMIN see masked keys.",
     answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "updateOrganization",
@@ -258,7 +267,7 @@ export const organizationOperations: readonly Operation[] = [
     description: "Changes the name, the owner, or the owner's default organization.",
     body: { schema: organizationChange, example: { name: "Acme Labs" } },
     answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NOT_FOUND, 409: "CONFLICT: The proposed owner margaret already has a default organization." },
+    errors: { 404: NO_ORGANIZATION, 409: "CONFLICT: The proposed owner margaret already has a default organization." },
   },
   {
     id: "deleteOrganization",
@@ -268,7 +277,7 @@ export const organizationOperations: readonly Operation[] = [
     summary: "Delete an organization",
     description: "Deletes an organization with its services, contracts, keys and webhooks.",
     answers: { 204: null },
-    errors: { 404: NOT_FOUND, 409: "CONFLICT: The default organization for a user cannot be deleted." },
+    errors: { 404: NO_ORGANIZATION, 409: "CONFLICT: The default organization for a user cannot be deleted." },
   },
   {
     id: "addMember",
@@ -279,7 +288,10 @@ export const organizationOperations: readonly Operation[] = [
     description: "Adds a user with a role: ADMIN, MANAGER or EVALUATOR.",
     body: { schema: newMember, example: { username: "grace", role: "MANAGER" } },
     answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NOT_FOUND, 409: "CONFLICT: User with username grace is already a member of the organization." },
+    errors: {
+      404: NO_ORGANIZATION,
+      409: "CONFLICT: User with username grace is already a member of the organization.",
+    },
   },
   {
     id: "changeMemberRole",
@@ -290,7 +302,7 @@ export const organizationOperations: readonly Operation[] = [
     description: "Gives a member another role.",
     body: { schema: newMemberRole, example: { role: "ADMIN" } },
     answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NOT_FOUND, 409: "CONFLICT: User with username grace already has the role ADMIN." },
+    errors: { 404: NO_ORGANIZATION, 409: "CONFLICT: User with username grace already has the role ADMIN." },
   },
   {
     id: "removeMember",
@@ -300,7 +312,7 @@ export const organizationOperations: readonly Operation[] = [
     summary: "Remove a member, or leave",
     description: "Ends a membership. Every member may leave.",
     answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "createKey",
@@ -314,7 +326,7 @@ export const organizationOperations: readonly Operation[] = [
     }),
     body: { schema: keyRequest, example: { scope: "EVALUATION", name: "checkout server" }, required: false },
     answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "listKeys",
@@ -324,7 +336,7 @@ export const organizationOperations: readonly Operation[] = [
     summary: "List organization keys",
     description: "Returns when each key expires and when it was last used, without its value.",
     answers: { 200: { schema: z.array(organizationKey), example: [KEY] } },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "changeKey",
@@ -335,7 +347,7 @@ export const organizationOperations: readonly Operation[] = [
     description: "Changes name or end of a key. To rotate a key, create the new one first.",
     body: { schema: keyChange, example: { name: "checkout server" } },
     answers: { 200: { schema: organizationKey, example: KEY } },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "showOverview",
@@ -362,7 +374,7 @@ export const organizationOperations: readonly Operation[] = [
         },
       },
     },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "showTrends",
@@ -377,7 +389,7 @@ export const organizationOperations: readonly Operation[] = [
         example: { days: ["2026-01-30", "2026-01-31"], newContracts: [2, 0], denials: [0, 3] },
       },
     },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "showDenials",
@@ -393,7 +405,7 @@ export const organizationOperations: readonly Operation[] = [
         example: { hours: 24, total: 3, features: [{ featureId: "tasker-board", total: 3, limitReached: 3 }] },
       },
     },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "deleteKey",
@@ -403,6 +415,6 @@ export const organizationOperations: readonly Operation[] = [
     summary: "Delete an organization key",
     description: "Deletes a key by its id or its value. It stops working at once.",
     answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NO_ORGANIZATION },
   },
 ];

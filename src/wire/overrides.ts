@@ -12,6 +12,7 @@ import {
   offsetParameter,
   pageParameter,
   reasonText,
+  NO_CONTRACT,
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
@@ -109,7 +110,7 @@ export const overrideOperations: readonly Operation[] = [
     summary: "List a contract's overrides",
     description: "Lists the exceptions to what plan and add-ons grant, ended ones included, by service, kind and name.",
     answers: { 200: { schema: z.array(override), example: [OVERRIDE] } },
-    errors: { 404: "Contract with userId ada not found" },
+    errors: { 404: NO_CONTRACT },
   },
   {
     id: "showOverride",

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
 import { strictBody, targets } from "./change-bodies.ts";
-import { amounts, moment } from "./common.ts";
+import { amounts, moment, NO_SERVICE } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const date = (field: string) => {
@@ -159,7 +159,7 @@ export const replayOperations: readonly Operation[] = [
     },
     errors: {
       400: "INVALID DATA: A replay needs a pricingVersion or a pricing",
-      404: "NOT FOUND: Service with name tasker",
+      404: NO_SERVICE,
       413: "File too large",
     },
   },

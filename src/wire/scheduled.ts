@@ -13,6 +13,8 @@ import {
   offsetParameter,
   pageParameter,
   reasonText,
+  NO_CONTRACT,
+  NO_SERVICE,
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull, subscriptionFields } from "./subscription.ts";
@@ -151,7 +153,7 @@ export const serviceScheduledOperations: readonly Operation[] = [
     summary: "List a service's scheduled changes",
     description: "Lists the newest 100 scheduled archivings and activations of versions in all states, newest first.",
     answers: { 200: { schema: z.array(scheduledAvailability), example: [LATER] } },
-    errors: { 404: "NOT FOUND: Service with name tasker" },
+    errors: { 404: NO_SERVICE },
   },
   {
     id: "cancelServiceScheduled",
@@ -178,7 +180,7 @@ export const scheduledOperations: readonly Operation[] = [
     summary: "List a contract's scheduled changes",
     description: "Lists the newest 100 scheduled changes of a contract in all states, newest first.",
     answers: { 200: { schema: z.array(scheduledChange), example: [SCHEDULED] } },
-    errors: { 404: "Contract with userId ada not found" },
+    errors: { 404: NO_CONTRACT },
   },
   {
     id: "scheduleChange",
@@ -193,7 +195,7 @@ export const scheduledOperations: readonly Operation[] = [
     answers: { 201: { schema: scheduledNovation, example: SCHEDULED } },
     errors: {
       400: "INVALID DATA: at must be in the future",
-      404: "Contract with userId ada not found",
+      404: NO_CONTRACT,
       409: `CONFLICT: Contract of user ada has a change scheduled for 2026-04-09T09:00:00.000Z already: ${EXAMPLE.scheduledId}`,
       422: "The at field is required",
     },

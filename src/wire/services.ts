@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { OVERRIDE, targets } from "./change-bodies.ts";
+import { GATE_CLOSED, OVERRIDE, targets } from "./change-bodies.ts";
 import {
   afterParameter,
   EXAMPLE,
@@ -9,6 +9,8 @@ import {
   moment,
   offsetParameter,
   pageParameter,
+  NO_ORGANIZATION,
+  NO_SERVICE,
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { HELD, heldChange, TOO_MANY_PENDING } from "./approvals.ts";
@@ -211,8 +213,6 @@ const PRICING = {
   },
   addOns: {},
 };
-const NO_SERVICE = "NOT FOUND: Service with name tasker";
-const GATE_CLOSED = "CONFLICT: The gate is closed: 2 of 2 contracts (100 %) lose a feature; at most 40 % may";
 
 /** Services and pricings; each operation also exists inside an organization. Source: contract services-pricings. */
 export const serviceOperations: readonly Operation[] = [
@@ -245,7 +245,7 @@ export const serviceOperations: readonly Operation[] = [
       "Creates a service from its first pricing. A pricing that breaks its expectations is rejected. The answer has warnings about valid but useless parts.",
     body: "upload",
     answers: { 201: { schema: serviceUploaded, example: { ...SERVICE, warnings: [] } } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found`, 413: "File too large" },
+    errors: { 404: NO_ORGANIZATION, 413: "File too large" },
   },
   {
     id: "lintDraft",
@@ -258,7 +258,7 @@ export const serviceOperations: readonly Operation[] = [
     body: "upload",
     agent: { may: "propose", page: "upload" },
     answers: { 200: { schema: draftChecked, example: { saasName: "Tasker", version: "1.1.0", warnings: [] } } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found`, 413: "File too large" },
+    errors: { 404: NO_ORGANIZATION, 413: "File too large" },
   },
   {
     id: "deleteServices",

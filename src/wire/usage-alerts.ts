@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { MAX_THRESHOLD, MAX_THRESHOLDS, THRESHOLDS_RULE } from "../core/usage-alerts.ts";
 import { objectError } from "./change-bodies.ts";
-import { EXAMPLE } from "./common.ts";
+import { NO_ORGANIZATION } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const THRESHOLDS = `The thresholds field ${THRESHOLDS_RULE}`;
@@ -30,7 +30,7 @@ export const usageAlertOperations: readonly Operation[] = [
     summary: "Show the usage alerts",
     description: "Returns the shares of a limit that raise USAGE_THRESHOLD_REACHED. Default: 80 and 100 percent.",
     answers: { 200: { schema: usageAlerts, example: ALERTS } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "setUsageAlerts",
@@ -42,6 +42,6 @@ export const usageAlertOperations: readonly Operation[] = [
       "Replaces the thresholds, which hold from the next movement on. Each is raised once per balance, until the balance is reset or its limit has another value.",
     body: { schema: usageAlerts, example: ALERTS },
     answers: { 200: { schema: usageAlerts, example: ALERTS } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
 ];

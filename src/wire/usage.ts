@@ -3,7 +3,7 @@ import { BLOCK_ORIGINS } from "../core/pricing/blocks.ts";
 import { instantIn } from "../core/instant.ts";
 import { parseSpender, SPENDER_RULE } from "../core/pricing/budgets.ts";
 import { CONTRACT_GROUPINGS, ORGANIZATION_GROUPINGS } from "../core/usage-range.ts";
-import { moment } from "./common.ts";
+import { moment, NO_CONTRACT, NO_ORGANIZATION } from "./common.ts";
 import { consumption } from "./amounts.ts";
 import { evaluationErrorCode } from "./features.ts";
 import type { Operation } from "./operation.ts";
@@ -274,7 +274,7 @@ export const usageReportOperations: readonly Operation[] = [
     agent: { may: "read", page: "contracts/{userId}" },
     answers: { 200: { schema: contractUsage, example: REPORT } },
     alsoAs: "text/csv",
-    errors: { 404: "Contract with userId ada not found" },
+    errors: { 404: NO_CONTRACT },
   },
   {
     id: "getUsage",
@@ -291,6 +291,6 @@ export const usageReportOperations: readonly Operation[] = [
     agent: { may: "read", page: "usage" },
     answers: { 200: { schema: organizationUsage, example: REPORT } },
     alsoAs: "text/csv",
-    errors: { 404: "Organization with ID 65f0c0ffee00000000000001 not found" },
+    errors: { 404: NO_ORGANIZATION },
   },
 ];

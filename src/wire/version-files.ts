@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { strictBody } from "./change-bodies.ts";
-import { EXAMPLE, moment } from "./common.ts";
+import { EXAMPLE, moment, NO_SERVICE } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { EXPECTATIONS_EXAMPLE, PRICING_EXAMPLE } from "./pricing-example.ts";
 import { uploadedExpectations } from "./services.ts";
@@ -58,7 +58,7 @@ export const versionFileOperations: readonly Operation[] = [
         ],
       },
     },
-    errors: { 404: "NOT FOUND: Service with name tasker" },
+    errors: { 404: NO_SERVICE },
   },
   {
     id: "showSource",

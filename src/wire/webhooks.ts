@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { EVENT_CODES } from "../core/event-messages.ts";
-import { EXAMPLE, id, moment } from "./common.ts";
+import { EXAMPLE, id, moment, NO_ORGANIZATION } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const url = z.string({
@@ -107,7 +107,7 @@ export const webhookOperations: readonly Operation[] = [
     summary: "List webhooks",
     description: "Lists the addresses to which the organization's events are sent.",
     answers: { 200: { schema: z.array(webhook), example: [WEBHOOK] } },
-    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "createWebhook",
@@ -121,7 +121,7 @@ export const webhookOperations: readonly Operation[] = [
     body: { schema: newWebhook, example: { url: "https://example.com/hooks/faregate", description: "billing" } },
     answers: { 201: { schema: webhookWithSecret, example: WITH_SECRET } },
     errors: {
-      404: `Organization with ID ${EXAMPLE.organizationId} not found`,
+      404: NO_ORGANIZATION,
       409: "CONFLICT: An organization can have at most 20 webhooks",
     },
   },
