@@ -67,3 +67,8 @@ export function ofrepEvaluationFailure(key: string, error: NonNullable<FeatureRe
   const errorCode = code === "FLAG_NOT_FOUND" || code === "PARSE_ERROR" ? code : "GENERAL";
   return { key, errorCode, errorDetails: message };
 }
+
+/** Failure of a context whose spender is no member of the contract. The protocol's closest code is INVALID_CONTEXT. */
+export function ofrepUnknownSpender(errorDetails: string, key?: string): OfrepFailure {
+  return { key, errorCode: "INVALID_CONTEXT", errorDetails };
+}

@@ -88,6 +88,7 @@ export const ofrepOperations: readonly Operation[] = [
     query: z.object(MODE),
     body: { schema: evaluationRequest, example: REQUEST },
     answers: { 200: { schema: ofrepFlags, example: { flags: [FLAG] } }, 304: null },
+    errors: { 404: "The spender is no member of the contract" },
     failure: ofrepBulkFailure,
   },
   {
@@ -101,7 +102,7 @@ export const ofrepOperations: readonly Operation[] = [
     query: z.object(MODE),
     body: { schema: evaluationRequest, example: REQUEST },
     answers: { 200: { schema: ofrepFlag, example: FLAG } },
-    errors: { 404: "The end user or the feature is unknown" },
+    errors: { 404: "The feature is unknown, or the spender is no member of the contract" },
     failure: ofrepFailure,
   },
 ];

@@ -550,11 +550,18 @@ describe("who spends", () => {
       items: [{ verdict: "unknown", reason: "MEMBER_NOT_FOUND", error: refused.body.error }],
     });
     const context = { targetingKey: userId, spender: "nobody" };
-    for (const path of ["flags/desk-mail", "flags"]) {
-      expect(await post(`/ofrep/v1/evaluate/${path}`, { context })).toMatchObject({
-        status: 400,
-        body: { errorCode: "INVALID_CONTEXT", errorDetails: refused.body.error },
-      });
+    const failure = { errorCode: "INVALID_CONTEXT", errorDetails: refused.body.error };
+    for (const [path, body] of [
+      ["flags/desk-mail", { key: "desk-mail", ...failure }],
+      ["flags/desk-mail?server=true", { key: "desk-mail", ...failure }],
+      ["flags/desk-none", { key: "desk-none", ...failure }],
+      ["flags", failure],
+    ] as const) {
+      const answer = await post(`/ofrep/v1/evaluate/${path}`, { context });
+      expect(answer.body).toEqual(body);
+      expect(answer.status).toBe(404);
+      expect(answer.headers.get("link")).toContain("errors#not-found");
+      expect(answer.headers.get("etag")).toBeNull();
     }
     const known = ["?spender=grace/run-1", "?member=grace", "?spender=a%252Fb", ""];
     const answers = await Promise.all([...known, "?spender=nobody"].map((query) => ask(query, body)));

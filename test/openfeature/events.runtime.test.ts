@@ -121,6 +121,28 @@ test("the budgets of the spender in the page's context decide", async () => {
   expect((await call("DELETE", "/contracts/ada/budgets/none", { key })).status).toBe(204);
 });
 
+test("a spender who is no member is an INVALID_CONTEXT, in the page and in the back end", async () => {
+  const { call, callers } = backend.api;
+  const { key } = callers.all;
+  expect((await call("PUT", "/contracts/ada/members/grace", { key, body: {} })).status).toBe(201);
+  const stranger = { ...ada, spender: "nobody/notes" };
+  const failed = {
+    value: true,
+    reason: "ERROR",
+    errorCode: "INVALID_CONTEXT",
+    errorMessage: "Member nobody of ada not found",
+  };
+  await Web.setContext("page", stranger);
+  expect(page.getBooleanDetails("boolean-flag", true)).toMatchObject(failed);
+  expect(await backEnd.getBooleanDetails("boolean-flag", true, stranger)).toMatchObject(failed);
+  const member = { ...ada, spender: "grace/notes" };
+  await Web.setContext("page", member);
+  expect(page.getBooleanDetails("boolean-flag", false)).toMatchObject({ value: true, reason: "CACHED" });
+  expect(await backEnd.getBooleanDetails("boolean-flag", false, member)).toMatchObject({ value: true });
+  expect((await call("DELETE", "/contracts/ada/members/grace", { key })).status).toBe(204);
+  await Web.setContext("page", ada);
+});
+
 test("a provider that was closed can be used again", async () => {
   const provider = new FaregateWebProvider({ url: backend.url, apiKey: backend.key });
   for (let times = 0; times < 2; times += 1) {

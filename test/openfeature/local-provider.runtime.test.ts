@@ -90,6 +90,23 @@ test("the budgets of the spender in the context decide", async () => {
   expect((await call("DELETE", "/contracts/ada/budgets/none", { key })).status).toBe(204);
 });
 
+test("a spender who is no member is an INVALID_CONTEXT", async () => {
+  const { client, registered } = register();
+  await registered;
+  const { call, callers } = backend.api;
+  const { key } = callers.all;
+  expect((await call("PUT", "/contracts/ada/members/grace", { key, body: {} })).status).toBe(201);
+  for (const flag of ["boolean-flag", "boolean-limited-flag"]) {
+    expect(await client.getBooleanDetails(flag, true, { ...ada, spender: "nobody" })).toMatchObject({
+      value: true,
+      errorCode: "INVALID_CONTEXT",
+      errorMessage: "Member nobody of ada not found",
+    });
+    expect(await client.getBooleanValue(flag, false, { ...ada, spender: "grace" })).toBe(true);
+  }
+  expect((await call("DELETE", "/contracts/ada/members/grace", { key })).status).toBe(204);
+});
+
 test("an archived pricing is announced, and the next answer has it", async () => {
   const { client, events, registered } = register();
   await registered;

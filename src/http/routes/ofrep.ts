@@ -46,8 +46,9 @@ async function answer(
 export const ofrepRoutes = new Hono<AppEnv>()
   .post("/", (c) =>
     answer(c, undefined, async (ctx, input) => {
-      const body = JSON.stringify({ flags: await flags.evaluateFlags(ctx, input) });
-      return replyConditionally(c, body);
+      const found = await flags.evaluateFlags(ctx, input);
+      if ("errorCode" in found) return errorJson(c, found, 404, "notFound");
+      return replyConditionally(c, JSON.stringify({ flags: found }));
     }),
   )
   .post("/:key", (c) => {
@@ -55,7 +56,7 @@ export const ofrepRoutes = new Hono<AppEnv>()
     return answer(c, key, async (ctx, input) => {
       const flag = await flags.evaluateFlag(ctx, { ...input, featureId: key });
       if (!("errorCode" in flag)) return json(c, flag);
-      const isUnknown = flag.errorCode === "FLAG_NOT_FOUND";
+      const isUnknown = flag.errorCode === "FLAG_NOT_FOUND" || flag.errorCode === "INVALID_CONTEXT";
       return errorJson(c, flag, isUnknown ? 404 : 400, isUnknown ? "notFound" : "invalid");
     });
   });

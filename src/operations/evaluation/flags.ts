@@ -1,4 +1,10 @@
-import { ofrepEvaluationFailure, type OfrepFailure, ofrepFlag, type OfrepFlag } from "../../core/ofrep.ts";
+import {
+  ofrepEvaluationFailure,
+  type OfrepFailure,
+  ofrepFlag,
+  type OfrepFlag,
+  ofrepUnknownSpender,
+} from "../../core/ofrep.ts";
 import type { Spender } from "../../core/pricing/budgets.ts";
 import { featureIds } from "../../core/pricing/evaluate.ts";
 import type { Context } from "../context.ts";
@@ -6,7 +12,7 @@ import { noteDenial } from "./budget-denials.ts";
 import { decide, explained, offReason } from "./decision.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
 import type { DecidedResult, EvaluationRequest, Mode } from "./request.ts";
-import { refuseStranger, withSpenders } from "./spenders.ts";
+import { strangerFailure, withSpenders } from "./spenders.ts";
 
 /**
  * Evaluates one feature as an OpenFeature (OFREP) flag. Consumes nothing, but counts a denial. Failures as in
@@ -17,6 +23,8 @@ export async function evaluateFlag(
   input: { userId: string; featureId: string; mode: Mode; spender?: Spender | undefined },
 ): Promise<OfrepFlag | OfrepFailure> {
   const prepared = await preparedFor(ctx, input);
+  const stranger = strangerFailure(prepared, input);
+  if (stranger !== undefined) return ofrepUnknownSpender(stranger.message, input.featureId);
   const { result } = decide(prepared, requestOf(input));
   if (!result.eval && result.error === null) {
     const reason =
@@ -31,9 +39,7 @@ async function preparedFor(
   ctx: Context,
   { userId, spender }: { userId: string; spender?: Spender | undefined },
 ): Promise<Prepared> {
-  const prepared = await withSpenders(ctx, await prepareContract(ctx, userId), [spender ?? []]);
-  refuseStranger(prepared, { userId, spender });
-  return prepared;
+  return withSpenders(ctx, await prepareContract(ctx, userId), [spender ?? []]);
 }
 
 type FlagInput = Pick<EvaluationRequest, "userId" | "featureId" | "mode" | "spender">;
@@ -46,12 +52,17 @@ const requestOf = (input: FlagInput): EvaluationRequest => ({
   explain: true,
 });
 
-/** Evaluates every feature with an expression, except those missing from the contract's pricing context. */
+/**
+ * Evaluates every feature with an expression, except those missing from the contract's pricing context. One failure for a
+ * spender who is no member.
+ */
 export async function evaluateFlags(
   ctx: Context,
   input: { userId: string; mode: Mode; spender?: Spender | undefined },
-): Promise<(OfrepFlag | OfrepFailure)[]> {
+): Promise<(OfrepFlag | OfrepFailure)[] | OfrepFailure> {
   const prepared = await preparedFor(ctx, input);
+  const stranger = strangerFailure(prepared, input);
+  if (stranger !== undefined) return ofrepUnknownSpender(stranger.message);
   return featureIds(prepared.evaluation, input.mode)
     .map((featureId) => {
       const one = { ...input, featureId };
