@@ -17,8 +17,10 @@ import type * as members from "../wire/members.ts";
 import type * as approvals from "../wire/approvals.ts";
 import type * as holds from "../wire/holds.ts";
 import type * as offers from "../wire/offers.ts";
+import type { organizationKey } from "../wire/organization-keys.ts";
 import type * as organizations from "../wire/organizations.ts";
 import type * as overrides from "../wire/overrides.ts";
+import type * as overviews from "../wire/overview.ts";
 import type * as recovery from "../wire/recovery.ts";
 import type * as replays from "../wire/replay.ts";
 import type * as scheduled from "../wire/scheduled.ts";
@@ -50,7 +52,7 @@ export type ChangeRequest = z.output<typeof approvals.changeRequest>;
 export type OrganizationPage = z.output<typeof organizations.organizationPage>;
 export type Organization = OrganizationPage["data"][number];
 export type ApiKey = Organization["apiKeys"][number];
-export type KeyDetails = z.output<typeof organizations.organizationKey>;
+export type KeyDetails = z.output<typeof organizationKey>;
 
 export type Service = z.output<typeof services.service>;
 /** A service after an upload, with warnings about valid but useless parts of the pricing. */
@@ -110,9 +112,9 @@ export interface LoggedEvent {
   createdAt: string;
 }
 
-export type Overview = z.output<typeof organizations.overview>;
-export type Trends = z.output<typeof organizations.trends>;
-export type DenialReport = z.output<typeof organizations.denialReport>;
+export type Overview = z.output<typeof overviews.overview>;
+export type Trends = z.output<typeof overviews.trends>;
+export type DenialReport = z.output<typeof overviews.denialReport>;
 export type AuditPage = z.output<typeof auditLog.auditPage>;
 
 export type Diff = z.output<typeof changes.diff>;

@@ -18,7 +18,9 @@ import { ofrepOperations } from "./ofrep.ts";
 import { invitationOperations } from "./invitations.ts";
 import type { Operation } from "./operation.ts";
 import { overrideOperations } from "./overrides.ts";
+import { organizationKeyOperations } from "./organization-keys.ts";
 import { organizationOperations } from "./organizations.ts";
+import { overviewOperations } from "./overview.ts";
 import { recoveryOperations } from "./recovery.ts";
 import { replayOperations } from "./replay.ts";
 import { scheduledOperations, serviceScheduledOperations } from "./scheduled.ts";
@@ -101,6 +103,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...webhookOperations.map(insideOrganization),
   ...ofrepOperations,
   ...organizationOperations,
+  ...organizationKeyOperations,
+  ...overviewOperations,
   ...invitationOperations,
   ...recoveryOperations,
   ...userOperations,

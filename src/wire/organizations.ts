@@ -2,7 +2,6 @@ import { z } from "zod";
 import {
   afterParameter,
   EXAMPLE,
-  expiry,
   id,
   limitParameter,
   moment,
@@ -65,96 +64,7 @@ export const newMember = z
   .meta({ id: "MemberToAdd" });
 export const newMemberRole = z.object({ role: memberRole }).meta({ id: "MemberRoleToSet" });
 
-const KEY_SCOPES = ["ALL", "MANAGEMENT", "EVALUATION"] as const;
-const KEY_NAME = "The name field must be a text of 1 to 100 characters, or null";
-const keyName = z.string(KEY_NAME).trim().min(1, KEY_NAME).max(100, KEY_NAME).nullable().optional();
-
-export const keyRequest = z
-  .object({
-    scope: z
-      .unknown()
-      .optional()
-      .meta({ type: "string", enum: [...KEY_SCOPES] }),
-    expiresAt: expiry.optional(),
-    name: keyName,
-  })
-  .meta({ id: "KeyToCreate" });
-const NO_CHANGE = "The name field or the expiresAt field is required";
-export const keyChange = z
-  .object({ expiresAt: expiry.optional(), name: keyName })
-  .refine(({ expiresAt, name }) => expiresAt !== undefined || name !== undefined, NO_CHANGE)
-  .meta({ id: "KeyChange" });
-
-export const organizationKey = z
-  .strictObject({
-    id,
-    scope: z.enum(KEY_SCOPES),
-    name: z.string().nullable(),
-    createdAt: moment,
-    expiresAt: moment.nullable(),
-    lastUsedAt: moment.nullable(),
-  })
-  .meta({ id: "OrganizationKey" });
-export const denialReport = z
-  .strictObject({
-    hours: z.number(),
-    total: z.number().describe("Denials of a feature, without dry runs"),
-    features: z
-      .array(
-        z.strictObject({
-          featureId: z.string(),
-          total: z.number(),
-          limitReached: z.number().describe("Of these, because a limit was reached"),
-        }),
-      )
-      .describe("The most denied features, at most 200"),
-  })
-  .meta({ id: "DenialReport" });
-export const overview = z
-  .strictObject({
-    contracts: z.strictObject({
-      total: z.number(),
-      active: z.number(),
-      renewing: z.number().describe("Renew automatically"),
-      ending: z.number().describe("End within a week"),
-      expired: z.number(),
-    }),
-    denials: z.strictObject({ hours: z.number(), total: z.number() }),
-    near: z.strictObject({
-      share: z.number().describe("Share of a limit from which a user counts as near it"),
-      total: z.number(),
-      users: z
-        .array(
-          z.strictObject({
-            userId: z.string(),
-            username: z.string(),
-            serviceName: z.string(),
-            limitName: z.string(),
-            consumed: z.number(),
-            limit: z.number(),
-            resetTimeStamp: moment.nullable(),
-          }),
-        )
-        .describe("The 20 nearest, each with its most consumed limit"),
-    }),
-    limitsReached: z.strictObject({ hours: z.number(), total: z.number() }),
-    services: z.number(),
-    activeVersions: z.number(),
-    billing: z.strictObject({
-      unapplied: z
-        .number()
-        .describe("Messages of payment providers, of the last 90 days, that are `unmapped` or that `failed`"),
-    }),
-  })
-  .meta({ id: "Overview" });
-const PER_DAY = z.array(z.number());
-export const trends = z
-  .strictObject({
-    days: z.array(z.iso.date()).describe("The last 30 days in UTC, today last"),
-    newContracts: PER_DAY.describe("Contracts that were created and still exist, per day"),
-    denials: PER_DAY.describe("Denials of a feature, without dry runs, per day"),
-  })
-  .meta({ id: "Trends" });
+export const KEY_SCOPES = ["ALL", "MANAGEMENT", "EVALUATION"] as const;
 export const organizationListed = z
   .strictObject({
     id,
@@ -187,7 +97,7 @@ const LISTED = {
   apiKeys: [{ id: EXAMPLE.apiKeyId, key: EXAMPLE.organizationKey, scope: "ALL" }],
   members: [{ username: "grace", role: "MANAGER" }],
 };
-const SHOWN = {
+export const ORGANIZATION = {
   ...LISTED,
   ownerDetails: {
     _id: EXAMPLE.userObjectId,
@@ -197,19 +107,8 @@ const SHOWN = {
     __v: 0,
   },
 };
-const KEY = {
-  id: EXAMPLE.apiKeyId,
-  scope: "EVALUATION",
-  name: "checkout server",
-  createdAt: EXAMPLE.createdAt,
-  expiresAt: null,
-  lastUsedAt: EXAMPLE.updatedAt,
-};
-const hours = z.int().min(1).max(720).default(24).describe("Hours to look back");
 
-export const keyOrganization = z.strictObject({ id, name: z.string() }).meta({ id: "KeyOrganization" });
-
-/** Organizations, their members and their keys. Source: contract users-organizations §4-§6. */
+/** Organizations and their members. Source: contract users-organizations §4, §5. */
 export const organizationOperations: readonly Operation[] = [
   {
     id: "listOrganizations",
@@ -225,16 +124,6 @@ export const organizationOperations: readonly Operation[] = [
       limit: limitParameter(10, 50),
     }),
     answers: { 200: { schema: organizationPage, example: { data: [LISTED] } } },
-  },
-  {
-    id: "showKeyOrganization",
-    group: "Organizations",
-    method: "GET",
-    path: "/organization",
-    summary: "Show the organization of a key",
-    description: "Returns the organization that an organization key of any scope belongs to.",
-    answers: { 200: { schema: keyOrganization, example: { id: EXAMPLE.organizationId, name: "Acme" } } },
-    errors: { 404: NO_ORGANIZATION },
   },
   {
     id: "createOrganization",
@@ -255,7 +144,7 @@ export const organizationOperations: readonly Operation[] = [
     path: "/organizations/{organizationId}",
     summary: "Show an organization",
     description: "Returns an organization with its members and keys. Roles below ADMIN see masked keys.",
-    answers: { 200: { schema: organization, example: SHOWN } },
+    answers: { 200: { schema: organization, example: ORGANIZATION } },
     errors: { 404: NO_ORGANIZATION },
   },
   {
@@ -266,7 +155,7 @@ export const organizationOperations: readonly Operation[] = [
     summary: "Rename or transfer an organization",
     description: "Changes the name, the owner, or the owner's default organization.",
     body: { schema: organizationChange, example: { name: "Acme Labs" } },
-    answers: { 200: { schema: organization, example: SHOWN } },
+    answers: { 200: { schema: organization, example: ORGANIZATION } },
     errors: { 404: NO_ORGANIZATION, 409: "CONFLICT: The proposed owner margaret already has a default organization." },
   },
   {
@@ -287,7 +176,7 @@ export const organizationOperations: readonly Operation[] = [
     summary: "Add a member",
     description: "Adds a user with a role: ADMIN, MANAGER or EVALUATOR.",
     body: { schema: newMember, example: { username: "grace", role: "MANAGER" } },
-    answers: { 200: { schema: organization, example: SHOWN } },
+    answers: { 200: { schema: organization, example: ORGANIZATION } },
     errors: {
       404: NO_ORGANIZATION,
       409: "CONFLICT: User with username grace is already a member of the organization.",
@@ -301,7 +190,7 @@ export const organizationOperations: readonly Operation[] = [
     summary: "Change a member's role",
     description: "Gives a member another role.",
     body: { schema: newMemberRole, example: { role: "ADMIN" } },
-    answers: { 200: { schema: organization, example: SHOWN } },
+    answers: { 200: { schema: organization, example: ORGANIZATION } },
     errors: { 404: NO_ORGANIZATION, 409: "CONFLICT: User with username grace already has the role ADMIN." },
   },
   {
@@ -311,110 +200,7 @@ export const organizationOperations: readonly Operation[] = [
     path: "/organizations/{organizationId}/members/{username}",
     summary: "Remove a member, or leave",
     description: "Ends a membership. Every member may leave.",
-    answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NO_ORGANIZATION },
-  },
-  {
-    id: "createKey",
-    group: "Organizations",
-    method: "POST",
-    path: "/organizations/{organizationId}/api-keys",
-    summary: "Create an organization key",
-    description: "Creates a key for a server of yours. It is the last element of `apiKeys` in the answer.",
-    query: z.object({
-      scope: z.enum(KEY_SCOPES).optional().describe("Scope, if the body has none"),
-    }),
-    body: { schema: keyRequest, example: { scope: "EVALUATION", name: "checkout server" }, required: false },
-    answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NO_ORGANIZATION },
-  },
-  {
-    id: "listKeys",
-    group: "Organizations",
-    method: "GET",
-    path: "/organizations/{organizationId}/api-keys",
-    summary: "List organization keys",
-    description: "Returns when each key expires and when it was last used, without its value.",
-    answers: { 200: { schema: z.array(organizationKey), example: [KEY] } },
-    errors: { 404: NO_ORGANIZATION },
-  },
-  {
-    id: "changeKey",
-    group: "Organizations",
-    method: "PUT",
-    path: "/organizations/{organizationId}/api-keys/{apiKeyId}",
-    summary: "Name a key, or set its end",
-    description: "Changes name or end of a key. To rotate a key, create the new one first.",
-    body: { schema: keyChange, example: { name: "checkout server" } },
-    answers: { 200: { schema: organizationKey, example: KEY } },
-    errors: { 404: NO_ORGANIZATION },
-  },
-  {
-    id: "showOverview",
-    group: "Organizations",
-    method: "GET",
-    path: "/organizations/{organizationId}/overview",
-    summary: "Show figures of an organization",
-    description: "Counts contracts by state, users near a limit, reached limits, denials and active versions.",
-    query: z.object({
-      near: z.number().gt(0).max(1).default(0.8).describe("Share of a limit from which a user counts as near it"),
-      hours,
-    }),
-    answers: {
-      200: {
-        schema: overview,
-        example: {
-          contracts: { total: 12, active: 1, renewing: 10, ending: 1, expired: 0 },
-          denials: { hours: 24, total: 3 },
-          near: { share: 0.8, total: 0, users: [] },
-          limitsReached: { hours: 24, total: 1 },
-          services: 1,
-          activeVersions: 2,
-          billing: { unapplied: 0 },
-        },
-      },
-    },
-    errors: { 404: NO_ORGANIZATION },
-  },
-  {
-    id: "showTrends",
-    group: "Organizations",
-    method: "GET",
-    path: "/organizations/{organizationId}/trends",
-    summary: "Show trends over 30 days",
-    description: "Counts new contracts and denials per day.",
-    answers: {
-      200: {
-        schema: trends,
-        example: { days: ["2026-01-30", "2026-01-31"], newContracts: [2, 0], denials: [0, 3] },
-      },
-    },
-    errors: { 404: NO_ORGANIZATION },
-  },
-  {
-    id: "showDenials",
-    group: "Organizations",
-    method: "GET",
-    path: "/organizations/{organizationId}/denials",
-    summary: "Count denied features",
-    description: "Counts how often features were denied, per feature, in whole hours.",
-    query: z.object({ hours }),
-    answers: {
-      200: {
-        schema: denialReport,
-        example: { hours: 24, total: 3, features: [{ featureId: "tasker-board", total: 3, limitReached: 3 }] },
-      },
-    },
-    errors: { 404: NO_ORGANIZATION },
-  },
-  {
-    id: "deleteKey",
-    group: "Organizations",
-    method: "DELETE",
-    path: "/organizations/{organizationId}/api-keys/{apiKeyId}",
-    summary: "Delete an organization key",
-    description: "Deletes a key by its id or its value. It stops working at once.",
-    answers: { 200: { schema: organization, example: SHOWN } },
+    answers: { 200: { schema: organization, example: ORGANIZATION } },
     errors: { 404: NO_ORGANIZATION },
   },
 ];

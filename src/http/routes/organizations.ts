@@ -19,14 +19,8 @@ import {
 } from "../../operations/accounts/organizations.ts";
 import { type AppEnv, context, fieldOf, type AppContext } from "../context.ts";
 import { bodyOf, fieldsOf } from "../body.ts";
-import {
-  keyChange,
-  keyRequest,
-  newMember,
-  newMemberRole,
-  newOrganization,
-  organizationChange,
-} from "../../wire/organizations.ts";
+import { newMember, newMemberRole, newOrganization, organizationChange } from "../../wire/organizations.ts";
+import { keyChange, keyRequest } from "../../wire/organization-keys.ts";
 import { afterOf, leadingInteger, momentOf, nearOf, organizationOf, queryParameter, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
