@@ -21,6 +21,7 @@ import type { organizationKey } from "../wire/organization-keys.ts";
 import type * as organizations from "../wire/organizations.ts";
 import type * as overrides from "../wire/overrides.ts";
 import type * as overviews from "../wire/overview.ts";
+import type { pricing } from "../wire/pricings.ts";
 import type * as recovery from "../wire/recovery.ts";
 import type * as replays from "../wire/replay.ts";
 import type * as scheduled from "../wire/scheduled.ts";
@@ -59,7 +60,7 @@ export type Service = z.output<typeof services.service>;
 export type UploadedService = z.output<typeof services.serviceUploaded>;
 
 /** A version of a pricing, as opposed to the model that core/pricing evaluates. */
-export type WirePricing = z.output<typeof services.pricing>;
+export type WirePricing = z.output<typeof pricing>;
 export type VersionFile = z.output<typeof versionFiles.versionFile>;
 export type WireFeature = WirePricing["features"][string];
 export type WireLimit = WirePricing["usageLimits"][string];

@@ -5,7 +5,7 @@ import { actor, amounts, moment, NO_SERVICE } from "./common.ts";
 import { HELD } from "./approvals.ts";
 import type { Operation } from "./operation.ts";
 import { plainOverride } from "./overrides.ts";
-import { featureValue, limitValue } from "./services.ts";
+import { featureValue, limitValue } from "./pricings.ts";
 
 const version = z.string({
   error: ({ input }) =>

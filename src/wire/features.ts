@@ -5,7 +5,7 @@ import { amounts, id, limitParameter, moment, offsetParameter, pageParameter, NO
 import { asOfContract, AT } from "./contracts.ts";
 import { budgetView } from "./budgets.ts";
 import type { Operation } from "./operation.ts";
-import { feature } from "./services.ts";
+import { feature } from "./pricings.ts";
 
 export const expectedConsumption = consumption("Body must be an object").meta({ id: "Consumption" });
 

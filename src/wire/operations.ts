@@ -21,6 +21,7 @@ import { overrideOperations } from "./overrides.ts";
 import { organizationKeyOperations } from "./organization-keys.ts";
 import { organizationOperations } from "./organizations.ts";
 import { overviewOperations } from "./overview.ts";
+import { pricingOperations } from "./pricings.ts";
 import { recoveryOperations } from "./recovery.ts";
 import { replayOperations } from "./replay.ts";
 import { scheduledOperations, serviceScheduledOperations } from "./scheduled.ts";
@@ -81,6 +82,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...serviceScheduledOperations.map(insideOrganization),
   ...serviceOperations,
   ...serviceOperations.map(insideOrganization),
+  ...pricingOperations,
+  ...pricingOperations.map(insideOrganization),
   ...versionFileOperations,
   ...versionFileOperations.map(insideOrganization),
   ...offerOperations,
