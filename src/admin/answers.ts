@@ -12,6 +12,7 @@ import type * as usage from "../wire/usage.ts";
 import type { usageAlerts } from "../wire/usage-alerts.ts";
 import type { localEvaluation } from "../wire/local-evaluation.ts";
 import type * as gates from "../wire/gate.ts";
+import type { impact } from "../wire/impact.ts";
 import type * as invitations from "../wire/invitations.ts";
 import type * as members from "../wire/members.ts";
 import type * as approvals from "../wire/approvals.ts";
@@ -122,7 +123,7 @@ export type Diff = z.output<typeof changes.diff>;
 /** One difference between two pricing versions. */
 export type Change = Diff["changes"][number];
 
-export type Impact = z.output<typeof changes.impact>;
+export type Impact = z.output<typeof impact>;
 export type ImpactReport = Omit<Impact, "gate">;
 /** Contracts with the same version and configuration, and the effect of a change on them. */
 export type ImpactGroup = Impact["groups"][number];

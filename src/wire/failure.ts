@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { changeReport } from "./approvals.ts";
-import { gateVerdict, impactReport } from "./changes.ts";
+import { gateVerdict, impactReport } from "./impact.ts";
 
 /** Body of every error. `problems`: errors of a pricing, with places in the file. `gate`: the rules that a change breaks. `report`: the new one of a change request. */
 export const failure = z

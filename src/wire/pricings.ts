@@ -4,7 +4,7 @@ import { EXAMPLE, id, moment, NO_SERVICE } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { HELD, heldChange } from "./approvals.ts";
 import { scheduledLater } from "./scheduled.ts";
-import { service, serviceUploaded, SERVICE } from "./services.ts";
+import { SERVICE, service, serviceUploaded } from "./services.ts";
 
 export const fallbackSubscription = z
   .object(targets, { error: "The body must be an object" })
