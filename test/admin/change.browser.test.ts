@@ -393,3 +393,15 @@ test("tighter budgets are named in German", async () => {
   await context.close();
   expect(own.complaints).toEqual([]);
 });
+
+test("a past change names the budgets that became tighter", async () => {
+  const { page } = own;
+  await own.call("PUT", "/services/Planner/pricings/1.0.0?availability=archived", { groups: [] }, own.key);
+  await own.open("/services/Planner/decisions", "Past changes of Planner");
+  const archived = page.locator("section", { has: page.getByRole("heading", { name: "Archive Planner 1.0.0" }) });
+  await archived.getByText("Where they went, by group (1)").click();
+  await archived.getByText("Max tasks: tighter budgets fair and run").waitFor();
+  await expectNarrow();
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
+});

@@ -3,7 +3,7 @@ import type { Decision, DecisionPage } from "../answers.ts";
 import { path } from "../api.ts";
 import { formatMoment, formatNumber } from "../format.ts";
 import { GateResults } from "../parts/gate-verdict.tsx";
-import { Counts, nameOf } from "../parts/group-target.tsx";
+import { Counts, nameOf, TighterBudgets } from "../parts/group-target.tsx";
 import { OlderPager } from "../design/pager.tsx";
 import { Empty, Loaded, Note, Page, Section } from "../design/page.tsx";
 import { Table } from "../design/table.tsx";
@@ -65,7 +65,10 @@ function Made({ service, decision }: { service: string; decision: Decision }) {
                 <tr key={`${group.pricingVersion} ${nameOf(group.configuration)}`}>
                   <td>{group.pricingVersion}</td>
                   <th scope="row">{nameOf(group.configuration)}</th>
-                  <td>{group.target === null ? t.nowhere : nameOf(group.target)}</td>
+                  <td>
+                    {group.target === null ? t.nowhere : nameOf(group.target)}
+                    <TighterBudgets limits={group.limits} />
+                  </td>
                   <td>{formatNumber(group.counts.contracts)}</td>
                 </tr>
               ))}

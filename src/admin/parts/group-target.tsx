@@ -55,8 +55,8 @@ export function Counts({ counts }: { counts: ImpactGroup["counts"] }) {
   );
 }
 
-/** Names the budgets of the successor that allow less. They change no value of a limit. */
-function TighterBudgets({ limits }: Pick<ImpactGroup, "limits">) {
+/** Names the budgets of the other version that allow less. They change no value of a limit. */
+export function TighterBudgets({ limits }: Pick<ImpactGroup, "limits">) {
   const tighter = limits.flatMap(({ limit, tighterBudgets = [] }) =>
     tighterBudgets.length === 0 ? [] : [{ limit, names: formatList(tighterBudgets) }],
   );
