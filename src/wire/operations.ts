@@ -1,7 +1,8 @@
 import { NO_ORGANIZATION } from "./common.ts";
 import { approvalOperations } from "./approvals.ts";
 import { auditLogOperations } from "./audit-log.ts";
-import { billingMessageOperations, billingOperations, contractBillingOperations } from "./billing.ts";
+import { billingOperations, contractBillingOperations } from "./billing.ts";
+import { billingMessageOperations } from "./billing-messages.ts";
 import { changeOperations } from "./changes.ts";
 import { contractDetailOperations, contractOperations } from "./contracts.ts";
 import { eventOperations } from "./events.ts";
