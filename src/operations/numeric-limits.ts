@@ -8,7 +8,7 @@ import {
   type NumericLimits,
   readConfigurations,
   readLimitOverrides,
-} from "../db/queries/overview.ts";
+} from "../db/queries/near-limits.ts";
 import { fillLimits, takeUnfilled } from "../db/queries/unfilled-limits.ts";
 import type { Context, Resources } from "./context.ts";
 import { blocksOf, evaluationIfAny, grantedLimit } from "./evaluations.ts";

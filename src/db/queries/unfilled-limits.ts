@@ -2,10 +2,10 @@ import { asc, sql } from "drizzle-orm";
 import { isAnyOf, textArray } from "../postgres/lists.ts";
 import type { Database } from "../postgres/connect.ts";
 import { contracts } from "../schema.ts";
-import type { Configuration } from "./overview.ts";
+import type { Configuration } from "./near-limits.ts";
 
 /*
- * Balances from before the column `limit_value`. `npm run migrate` fills them in batches; db/queries/overview.ts computes
+ * Balances from before the column `limit_value`. `npm run migrate` fills them in batches; db/queries/near-limits.ts computes
  * their limits until then.
  */
 

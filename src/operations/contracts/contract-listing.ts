@@ -1,14 +1,8 @@
 import { and, asc, desc, eq, gt, or, sql, type SQL } from "drizzle-orm";
 import type { ContractView } from "../../db/queries/contract-view.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
-import {
-  CONTRACT_STATES,
-  type ContractState,
-  countNear,
-  isInState,
-  isNear,
-  type Nearness,
-} from "../../db/queries/overview.ts";
+import { CONTRACT_STATES, type ContractState, isInState } from "../../db/queries/overview.ts";
+import { countNear, isNear, type Nearness } from "../../db/queries/near-limits.ts";
 import { hasMember } from "../../db/queries/contract-members.ts";
 import { serviceKey, versionKey } from "../../db/queries/pricings.ts";
 import { contracts } from "../../db/schema.ts";

@@ -5,10 +5,9 @@ import {
   countPerDay,
   countVersions,
   type DeniedFeature,
-  findNear,
-  type NearUser,
   type StateCounts,
 } from "../../db/queries/overview.ts";
+import { findNear, type NearUser } from "../../db/queries/near-limits.ts";
 import { countUnapplied } from "../../db/queries/billing.ts";
 import { organizationRole } from "../access.ts";
 import { numericLimitsOf } from "../numeric-limits.ts";
