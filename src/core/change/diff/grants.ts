@@ -1,19 +1,17 @@
-import type { JsonValue } from "../../pricing/model.ts";
-import { compareAccess, describeAccess, factsOf } from "../access.ts";
-import { canonical, classOf } from "../change.ts";
-import type { Change, ChangeClass, Subject } from "../change.ts";
+import { canonical } from "../change.ts";
+import type { Change, Subject } from "../change.ts";
 import { presence } from "./definitions.ts";
-import { namesOfBoth, MODES, newCapEffect } from "../compare.ts";
+import { namesOfBoth } from "../compare.ts";
 import { configurationOf } from "../configuration.ts";
 import type { Configuration } from "../configuration.ts";
-import { featureValueEffect, limitValueEffect } from "../effect.ts";
-import type { Effect } from "../effect.ts";
 import { memoizeEntitlements } from "../entitlements.ts";
-import type { Entitlements, Mode, Side } from "../entitlements.ts";
+import type { Entitlements, Side } from "../entitlements.ts";
 import { Space } from "../space.ts";
 import { NEVER_OVER } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "../add-on-index.ts";
+import { type Finding, limitFindings, featureFindings } from "./grant-findings.ts";
+import { OneSidedGrants } from "./one-sided-grants.ts";
 
 /*
  * Compares the grants of every configuration that both pricings offer. A feature or limit depends only on the plan and
@@ -35,16 +33,6 @@ export interface SpaceReport {
   readonly configurations: number;
   readonly complete: boolean;
   readonly capped: readonly string[];
-}
-
-/** Difference of one subject in one configuration. */
-interface Finding {
-  readonly aspect: string;
-  readonly class: ChangeClass;
-  readonly before: JsonValue;
-  readonly after: JsonValue;
-  readonly mode?: Mode;
-  readonly unknown?: true;
 }
 
 /**
@@ -177,71 +165,6 @@ function condense(findings: readonly Found[]): readonly (Found & { configuration
   return [...kinds.values()];
 }
 
-function limitFindings(limit: string): (before: Entitlements, after: Entitlements) => readonly Finding[] {
-  return (before, after) => {
-    const [old, now] = [before, after].map((holding) => holding.grant.usageLimits.get(limit));
-    const effect = limitValueEffect(old, now);
-    return effect === "same"
-      ? []
-      : [{ aspect: "value", class: classOf(effect), before: old ?? null, after: now ?? null }];
-  };
-}
-
-/**
- * Returns true if a limit that the expression reads changed in the same direction. That limit's own change already
- * explains the effect.
- */
-function limitTellsIt(before: Entitlements, after: Entitlements, feature: string, mode: Mode, effect: Effect): boolean {
-  const limits = factsOf(before, feature, mode)?.limits ?? [];
-  return limits.some(
-    (name) => limitValueEffect(before.grant.usageLimits.get(name), after.grant.usageLimits.get(name)) === effect,
-  );
-}
-
-function accessFindings(before: Entitlements, after: Entitlements, feature: string, mode: Mode): readonly Finding[] {
-  const access = compareAccess(before, after, feature, mode);
-  const sameText = factsOf(before, feature, mode)?.shape === factsOf(after, feature, mode)?.shape;
-  if (access.effect === "same") return [];
-  const shown = {
-    aspect: "access",
-    before: describeAccess(before, feature, mode),
-    after: describeAccess(after, feature, mode),
-    mode,
-  } as const;
-  if (!access.decided) return [{ ...shown, class: "incompatible", unknown: true }];
-  if (sameText && access.before === access.after && limitTellsIt(before, after, feature, mode, access.effect))
-    return [];
-  return [{ ...shown, class: classOf(access.effect) }];
-}
-
-function withoutMode({ aspect, class: kind, before, after, unknown }: Finding): Finding {
-  return { aspect, class: kind, before, after, ...(unknown === true ? { unknown } : {}) };
-}
-
-/** Merges the findings of both modes. If they are of the same kinds, keeps only the client's, without a mode. */
-function mergeModes(client: readonly Finding[], server: readonly Finding[]): readonly Finding[] {
-  const kinds = (findings: readonly Finding[]): string =>
-    canonical(findings.map(({ class: kind, unknown }) => [kind, unknown]));
-  if (kinds(client) !== kinds(server)) return [...client, ...server];
-  return client.map((finding) => withoutMode(finding));
-}
-
-function featureFindings(feature: string): (before: Entitlements, after: Entitlements) => readonly Finding[] {
-  return (before, after) => {
-    const [old, now] = [before, after].map((holding) => holding.grant.features.get(feature));
-    const [client = [], server = []] = MODES.map((mode) => accessFindings(before, after, feature, mode));
-    const access = mergeModes(client, server);
-    const effect = featureValueEffect(old, now);
-    if (effect === "same") return access;
-    const evaluated = [before, after].every(({ side }) => side.expressions.get(feature)?.server !== undefined);
-    // A boolean takes effect only through its expression. If the expression's result changed, that finding is enough.
-    const means = evaluated && typeof (old ?? now) === "boolean";
-    if (means && access.length > 0) return access;
-    const kind = means ? "neutral" : classOf(effect);
-    return [...access, { aspect: "value", class: kind, before: old ?? null, after: now ?? null }];
-  };
-}
-
 /** Reports expressions whose text differs although no difference in their results was found. */
 function compareTexts(before: Side, after: Side, feature: string, found: readonly Change[]): Change[] {
   const [old, now] = [before, after].map((side) => side.pricing.features.get(feature)?.feature);
@@ -261,48 +184,6 @@ function compareTexts(before: Side, after: Side, feature: string, found: readonl
   return changes;
 }
 
-/** Subjects that only one pricing has. Builds the pricing's space lazily, once. */
-class Present {
-  readonly #side: Side;
-  readonly #other: Side;
-  #space: Space | undefined;
-  #holdings:
-    | [(configuration: Configuration) => Entitlements, (configuration: Configuration) => Entitlements]
-    | undefined;
-
-  constructor(side: Side, other: Side) {
-    this.#side = side;
-    this.#other = other;
-  }
-
-  /** Returns true if any plan or add-on grants anything of a feature or limit that the other pricing lacks. */
-  *isWorth(subject: "feature" | "usageLimit", name: string, isOver: () => boolean): Steps<boolean> {
-    const space = (this.#space ??= new Space([this.#side]));
-    const [holding, none] = (this.#holdings ??= [memoizeEntitlements(this.#side), memoizeEntitlements(this.#other)]);
-    const keys = subject === "feature" ? addOnsOfFeature(this.#side, name) : addOnsOfLimit(this.#side, name);
-    for (const plan of space.plans)
-      for (const { whole } of space.selections(plan, keys).list) {
-        if (isOver()) return false;
-        const configuration = configurationOf(plan, whole);
-        const held = holding(configuration);
-        if (subject === "usageLimit") {
-          if (newCapEffect(none(configuration), held, name) === "less") return true;
-        } else if (
-          MODES.some((mode) => compareAccess(none(configuration), held, name, mode).after) ||
-          isTruthy(held, name)
-        )
-          return true;
-        yield;
-      }
-    return false;
-  }
-}
-
-function isTruthy({ grant, side }: Entitlements, name: string): boolean {
-  const value = grant.features.get(name);
-  return side.expressions.get(name)?.server === undefined && value !== undefined && value !== false;
-}
-
 /**
  * Compares the grants of all configurations that both pricings offer. Stops when `isOver` returns true; `space` then
  * lists the subjects that were not, or not fully, compared.
@@ -314,7 +195,7 @@ export function* compareGrants(
 ): Steps<{ changes: Change[]; space: SpaceReport }> {
   const comparison = new GrantComparison(before, after, isOver);
   const [old, now] = [before.pricing, after.pricing];
-  const [onlyBefore, onlyAfter] = [new Present(before, after), new Present(after, before)];
+  const [onlyBefore, onlyAfter] = [new OneSidedGrants(before, after), new OneSidedGrants(after, before)];
   const changes: Change[] = [];
   for (const name of namesOfBoth(old.pricing.features, now.pricing.features)) {
     if (old.features.has(name) && now.features.has(name)) {
