@@ -2,14 +2,8 @@ import { InvalidArgumentError } from "commander";
 import { versionKey } from "../core/pricing/names.ts";
 import { isRecord, itemsOf, type SpaceDocument, textOf } from "../core/space/documents.ts";
 import type { Item, SpaceReport } from "../core/space/report.ts";
-import {
-  byName,
-  compareAnswers,
-  type Compared,
-  type ComparedCall,
-  type ComparedFacts,
-  type Difference,
-} from "../core/space/compare.ts";
+import { byName, compareAnswers, type Difference } from "../core/space/compare.ts";
+import type { Compared, ComparedCall, ComparedFacts } from "../core/space/explanations.ts";
 import { type CliCommand, CliFailure, EXIT, type Io } from "./command.ts";
 import { readRequired } from "./pricing-file.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { EXPLANATIONS } from "../../src/core/space/compare.ts";
+import { EXPLANATIONS } from "../../src/core/space/explanations.ts";
 import { runFaregate } from "./io.ts";
 
 /*
