@@ -24,8 +24,8 @@ import { usePricings } from "../pricings.ts";
 import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 import { nameOf } from "./contact.tsx";
-import { JUMPS } from "./shortcuts.ts";
-import { IS_MAC, usePages } from "./shell.tsx";
+import { JUMPS, IS_MAC } from "./shortcuts.ts";
+import { usePages } from "./navigation.tsx";
 
 const t = texts.palette;
 const PAUSE_MS = 150;

@@ -2,6 +2,9 @@ import { useEffect } from "react";
 import { useNavigate } from "react-router";
 import type { texts } from "../texts.ts";
 
+/** True where ⌘ takes the place of Ctrl. */
+export const IS_MAC = /Mac|iPhone|iPad/.test(navigator.userAgent);
+
 /** How long the second key of a jump may take. */
 const JUMP_MS = 1000;
 
