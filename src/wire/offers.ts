@@ -1,29 +1,9 @@
 import { z } from "zod";
 import { FEATURE_TYPES, LIMIT_TYPES, PERIOD_UNITS, VALUE_TYPES } from "../core/pricing/model.ts";
-import { checkedAmounts, uncheckedAmount } from "./amounts.ts";
-import { objectError, strictBody } from "./change-bodies.ts";
-import { NO_CONTRACT, NO_ORGANIZATION, NO_SERVICE } from "./common.ts";
-import { SPENDER } from "./features.ts";
+import { objectError } from "./change-bodies.ts";
+import { NO_ORGANIZATION, NO_SERVICE } from "./common.ts";
 import type { Operation } from "./operation.ts";
-
-const NOT_AMOUNTS = "All values in amounts must be non-negative finite numbers";
-const MAX_AMOUNTS = 50;
-
-/** Amounts by `<service>-<limit>`. The number of entries is checked before the entries. */
-const amounts = checkedAmounts(
-  z
-    .record(z.string(), uncheckedAmount, "The amounts field must be an object")
-    .refine((given) => Object.keys(given).length <= MAX_AMOUNTS, {
-      error: `The amounts field must not have more than ${MAX_AMOUNTS} entries`,
-      abort: true,
-    }),
-  { notNumbers: "All values in amounts must be numbers", notAmounts: NOT_AMOUNTS, tooLarge: NOT_AMOUNTS },
-);
-
-/** Amounts that the user wants to consume with the feature. */
-export const unlockRequest = strictBody({
-  amounts: amounts.optional().describe("Amounts by `<service>-<limit>` that the purchase must leave room for"),
-}).meta({ id: "UnlockRequest" });
+import { featureValue, limitValue } from "./pricings.ts";
 
 const NOT_A_LIST = "The services field must be a list of service names";
 const MAX_SERVICES = 1000;
@@ -42,9 +22,6 @@ export const publicOffer = z
   )
   .meta({ id: "PublicOffer" });
 
-const featureValue = z.union([z.boolean(), z.number(), z.string(), z.array(z.string())]);
-const limitValue = z.union([z.boolean(), z.number()]);
-
 export const configuration = z
   .strictObject({
     pricingVersion: z.string(),
@@ -62,7 +39,7 @@ const change = z
   })
   .meta({ id: "OfferedChange" });
 
-const price = z
+export const price = z
   .strictObject({
     now: z.number().nullable().describe("Null with a text as price, or in another currency"),
     // oxlint-disable-next-line unicorn/no-thenable -- a number, and the contract's name for it
@@ -72,45 +49,16 @@ const price = z
   })
   .meta({ id: "PriceChange" });
 
-const changes = { gains: z.array(change), losses: z.array(change), differences: z.array(change) };
-const contact = z.boolean().describe("True if it has a text as price, which the user does not have yet");
+export const changes = { gains: z.array(change), losses: z.array(change), differences: z.array(change) };
+export const contact = z.boolean().describe("True if it has a text as price, which the user does not have yet");
 
 const billedItems = z.array(z.strictObject({ price: z.string(), quantity: z.number() }));
 /** Prices that a checkout has to buy, by provider. */
-const billing = z
+export const billing = z
   .strictObject({ stripe: billedItems.optional(), standard: billedItems.optional() })
   .meta({ id: "BilledPrices" })
   .optional()
   .describe("What a checkout of it has to buy, by payment provider; only where all of it has price ids");
-
-const purchase = z
-  .strictObject({ target: configuration, contact, price, ...changes, billing })
-  .meta({ id: "Purchase" });
-
-export const unlock = z
-  .strictObject({
-    featureId: z.string(),
-    service: z.string().nullable(),
-    current: configuration.nullable(),
-    target: configuration.nullable(),
-    reason: z
-      .enum(["UNKNOWN_FEATURE", "NO_EXPRESSION", "ALREADY_ON", "BUDGET", "NOT_OFFERED", "UNDECIDED"])
-      .nullable()
-      .describe("Why there is no target"),
-    contact,
-    price: price.nullable(),
-    ...changes,
-    missing: z
-      .record(z.string(), z.number())
-      .optional()
-      .describe(
-        "The smallest blocks that would turn it on, by limit id; absent where blocks do not, and for organizations that give none",
-      ),
-    billing,
-    alternatives: z.array(purchase).describe("The best purchases of other plans, at most three"),
-    complete: z.boolean().describe("False when the search was cut off; `target` is then the best found so far"),
-  })
-  .meta({ id: "Unlock" });
 
 const shown = <Value extends z.ZodType>(value: Value) => z.strictObject({ value, text: z.string() });
 const item = {
@@ -192,23 +140,7 @@ export const offer = z
     current: configuration.extend({ expired: z.boolean() }).nullable().optional(),
   })
   .meta({ id: "Offer" });
-
-const PRO = { pricingVersion: "1.0.0", plan: "PRO", addOns: {} };
-const UNLOCK = {
-  featureId: "tasker-board",
-  service: "tasker",
-  current: { pricingVersion: "1.0.0", plan: "FREE", addOns: {} },
-  target: PRO,
-  reason: null,
-  contact: false,
-  // oxlint-disable-next-line unicorn/no-thenable -- a number, and the contract's name for it
-  price: { now: 0, then: 6, currency: "EUR", unit: "user/month" },
-  gains: [{ kind: "limit", id: "tasker-maxTasks", before: 20, after: 200 }],
-  losses: [],
-  differences: [],
-  alternatives: [],
-  complete: true,
-};
+export const PRO = { pricingVersion: "1.0.0", plan: "PRO", addOns: {} };
 const description = "Boards with tasks";
 const OFFER = {
   service: "Tasker",
@@ -256,29 +188,7 @@ const OFFER = {
   addOns: [],
 };
 
-const VERSION = z.string().optional().describe("An active version. Default: the user's, otherwise the newest");
-
-/** Purchases that turn a feature on. Source: contract offers §2. */
-export const unlockOperations: readonly Operation[] = [
-  {
-    id: "unlockFeature",
-    group: "Offers",
-    method: "POST",
-    path: "/features/{userId}/{featureId}/unlock",
-    summary: "Find the smallest purchase for a feature",
-    description:
-      "Returns the configuration that turns the feature on and gives up and costs least, with what it changes. Buys and reserves nothing: send the target in a novation.",
-    query: z.object({
-      ...SPENDER,
-      server: z.boolean().default(false).describe("Asks server expressions where a feature has one"),
-      pricingVersion: VERSION,
-    }),
-    body: { schema: unlockRequest, example: { amounts: { "tasker-maxTasks": 1 } }, required: false },
-    agent: { may: "read", page: "contracts/{userId}" },
-    answers: { 200: { schema: unlock, example: UNLOCK } },
-    errors: { 404: NO_CONTRACT },
-  },
-];
+export const VERSION = z.string().optional().describe("An active version. Default: the user's, otherwise the newest");
 
 /** Offers of services. Also inside one organization. Source: contract offers §3. */
 export const offerOperations: readonly Operation[] = [

@@ -26,6 +26,7 @@ import type * as overridesOnWire from "../../src/wire/overrides.ts";
 import type * as replaysOnWire from "../../src/wire/replay.ts";
 import type * as filesOnWire from "../../src/wire/version-files.ts";
 import type * as servicesOnWire from "../../src/wire/services.ts";
+import type * as unlockOnWire from "../../src/wire/unlock.ts";
 
 /* The client's interfaces stay free of zod. The compiler holds them against the schemas of the wire here. */
 
@@ -53,7 +54,7 @@ test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof servicesOnWire.service>>>().toExtend<Json<services.Service>>();
   expectTypeOf<Json<z.output<typeof filesOnWire.versionFile>>>().toExtend<Json<services.VersionFile>>();
   expectTypeOf<Json<z.output<typeof replaysOnWire.replayReport>>>().toExtend<Json<replays.ReplayReport>>();
-  expectTypeOf<Json<z.output<typeof offersOnWire.unlock>>>().toExtend<Json<offers.Unlock>>();
+  expectTypeOf<Json<z.output<typeof unlockOnWire.unlock>>>().toExtend<Json<offers.Unlock>>();
   expectTypeOf<Json<z.output<typeof offersOnWire.offer>>>().toExtend<Json<offers.Offer>>();
 });
 

@@ -11,7 +11,7 @@ import * as usage from "../../operations/evaluation/usage.ts";
 import { splitUnits } from "../../operations/evaluation/units.ts";
 import { unlockFeature } from "../../operations/evaluation/unlock.ts";
 import { expectedConsumption } from "../../wire/features.ts";
-import { unlockRequest } from "../../wire/offers.ts";
+import { unlockRequest } from "../../wire/unlock.ts";
 import { answerOnce } from "../idempotency.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
