@@ -1,6 +1,6 @@
 import { expireDueHolds, renewDueLevels } from "../../src/operations/due-holds.ts";
 import { sweepDueChanges } from "../../src/operations/due-changes.ts";
-import { sweepAvailability } from "../../src/operations/changes/scheduled-availability.ts";
+import { sweepAvailability } from "../../src/operations/changes/availability-sweep.ts";
 import {
   announceEndedOverrides,
   announceEndingTrials,

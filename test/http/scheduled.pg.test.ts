@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { contextOf } from "../../src/operations/context.ts";
 import { announceExpired, renewDueContracts } from "../../src/operations/contracts/expiry.ts";
-import { sweepAvailability } from "../../src/operations/changes/scheduled-availability.ts";
+import { sweepAvailability } from "../../src/operations/changes/availability-sweep.ts";
 import { sweepDueChanges } from "../../src/operations/due-changes.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { allEventsDuring } from "../support/private-events.ts";

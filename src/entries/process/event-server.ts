@@ -21,7 +21,7 @@ import {
   announceExpired,
   renewDueContracts,
 } from "../../operations/contracts/expiry.ts";
-import { sweepAvailability } from "../../operations/changes/scheduled-availability.ts";
+import { sweepAvailability } from "../../operations/changes/availability-sweep.ts";
 import { expireDueHolds } from "../../operations/due-holds.ts";
 import { sweepDueChanges } from "../../operations/due-changes.ts";
 import { databaseOf } from "./given-secrets.ts";
