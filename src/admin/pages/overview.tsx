@@ -1,21 +1,10 @@
-import {
-  CreditCard,
-  FilePen,
-  Gauge,
-  Hourglass,
-  OctagonX,
-  Upload,
-  UserPlus,
-  Webhook as WebhookIcon,
-  type LucideIcon,
-} from "lucide-react";
+import { Upload, UserPlus } from "lucide-react";
 import { Link } from "react-router";
-import type { DenialReport, Overview, Trends, Webhook } from "../answers.ts";
+import type { DenialReport, Overview, Trends } from "../answers.ts";
 import { path } from "../api.ts";
 import { CONTRACT_STATES } from "../contract-list.ts";
 import { NEAR } from "../design/meter.tsx";
 import { Empty, Loaded, Page, Section } from "../design/page.tsx";
-import { draftsOf } from "../drafts.ts";
 import { formatName, formatNumber } from "../format.ts";
 import { Trend } from "../parts/bars.tsx";
 import { EventList } from "../parts/event-list.tsx";
@@ -26,6 +15,7 @@ import { useServices } from "../services.ts";
 import { useHere } from "../here.tsx";
 import { useStream } from "../stream.tsx";
 import { texts } from "../texts.ts";
+import { Attention } from "../parts/attention.tsx";
 
 const t = texts.overview;
 const SHOWN = 8;
@@ -140,123 +130,6 @@ const Review = ({ to, of }: { to: string; of: string }) => (
     {t.review}
   </Link>
 );
-
-/** Lists what somebody has to look at, most urgent first. Absent when there is nothing. */
-function Attention({ overview, trends }: { overview: Overview | undefined; trends: Trends | undefined }) {
-  const { base, organization, may } = useHere();
-  const webhooks = useAsk<Webhook[]>(may("GET", "/webhooks") ? `${base}/webhooks` : undefined);
-  const services = useServices();
-  const drafts = (services.data ?? []).flatMap(({ name }) => draftsOf(organization.id, name));
-  const broken =
-    webhooks.data?.filter(({ state, failures }) => state === "suspended" || (state === "enabled" && failures > 0)) ??
-    [];
-  const denied = trends === undefined ? undefined : riseOf(trends.denials);
-  const items: { key: string; icon: LucideIcon; tone: "bad" | "warn"; title: string; lead: string; to: string }[] = [
-    ...broken.map(({ id, url, state, suspendedReason }) => ({
-      key: id,
-      icon: WebhookIcon,
-      tone: "bad" as const,
-      title: (state === "suspended" ? t.webhookSuspended : t.webhookFailing)(new URL(url).host),
-      lead: suspendedReason ?? "",
-      to: `webhooks?webhook=${id}`,
-    })),
-    ...((overview?.billing.unapplied ?? 0) > 0 && may("GET", "/billing")
-      ? [
-          {
-            key: "billing",
-            icon: CreditCard,
-            tone: "bad" as const,
-            title: t.unapplied(formatNumber(overview?.billing.unapplied ?? 0)),
-            lead: t.unappliedLead,
-            to: "billing",
-          },
-        ]
-      : []),
-    ...((overview?.limitsReached.total ?? 0) > 0
-      ? [
-          {
-            key: "limits",
-            icon: Gauge,
-            tone: "warn" as const,
-            title: t.limitsReached(formatNumber(overview?.limitsReached.total ?? 0)),
-            lead: t.lastHours(formatNumber(overview?.limitsReached.hours ?? 0)),
-            to: "events?code=USAGE_LIMIT_REACHED",
-          },
-        ]
-      : []),
-    ...(denied === undefined
-      ? []
-      : [
-          {
-            key: "denials",
-            icon: OctagonX,
-            tone: "warn" as const,
-            title: t.denialsRose(formatNumber(denied.now), formatNumber(denied.before)),
-            lead: t.denialsRoseLead,
-            to: `denials?hours=${WEEK_HOURS}`,
-          },
-        ]),
-    ...((overview?.contracts.ending ?? 0) > 0
-      ? [
-          {
-            key: "ending",
-            icon: Hourglass,
-            tone: "warn" as const,
-            title: t.ending(formatNumber(overview?.contracts.ending ?? 0)),
-            lead: t.endingLead,
-            to: "contracts?state=ending",
-          },
-        ]
-      : []),
-    ...(drafts.length > 0
-      ? [
-          {
-            key: "drafts",
-            icon: FilePen,
-            tone: "warn" as const,
-            title: t.drafts(formatNumber(drafts.length)),
-            lead: texts.services.draft,
-            to: "services",
-          },
-        ]
-      : []),
-  ];
-  if (items.length === 0) return null;
-  return (
-    <Section title={t.attention}>
-      <div className="box">
-        <ul className="list attention">
-          {items.map(({ key, icon: Icon, tone, title, lead, to }) => (
-            <li key={key}>
-              <span className={`sign lg ${tone}`}>
-                <Icon />
-              </span>
-              <span className="grow">
-                <b className="strong block">{title}</b>
-                <span className="small soft">{lead}</span>
-              </span>
-              <Link className="b small" to={to} aria-label={`${t.review}: ${title}`}>
-                {t.review}
-              </Link>
-            </li>
-          ))}
-        </ul>
-      </div>
-    </Section>
-  );
-}
-
-const WEEK = 7;
-/** Fewer denials are no trend. */
-const FEW = 20;
-const RISE = 1.5;
-
-/** Sums the last seven days and the seven before. Returns undefined unless the counts have risen by half. */
-function riseOf(perDay: readonly number[]): { now: number; before: number } | undefined {
-  const sum = (days: readonly number[]) => days.reduce((total, each) => total + each, 0);
-  const [now, before] = [sum(perDay.slice(-WEEK)), sum(perDay.slice(-2 * WEEK, -WEEK))];
-  return now >= FEW && now >= before * RISE ? { now, before } : undefined;
-}
 
 /** Shows how many contracts there are, in states that exclude each other and add up. */
 function Contracts({ overview: { contracts, activeVersions, services } }: { overview: Overview }) {
