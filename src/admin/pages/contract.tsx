@@ -5,16 +5,13 @@ import { useActing } from "../acting.ts";
 import type { Contract, Subscription } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { useWithBlocks } from "../blocks.ts";
-import { STATE_TONES, stateOf } from "../contract-list.ts";
-import { Id } from "../design/copy.tsx";
 import { Confirm } from "../design/dialog.tsx";
 import { Face } from "../design/mark.tsx";
 import { MenuItem, MenuLine, MoreMenu } from "../design/menu.tsx";
 import { Loaded, Page } from "../design/page.tsx";
-import { Status, Tag } from "../design/table.tsx";
 import { Tabs } from "../design/tabs.tsx";
 import { explainAll, usageById } from "../explain.ts";
-import { formatDay, formatDistance, formatMoment, formatName, formatNumber } from "../format.ts";
+import { formatNumber } from "../format.ts";
 import { AccessList } from "../parts/access-list.tsx";
 import { AsOfChoice, useMoment } from "../parts/as-of.tsx";
 import { Billing, useBilling } from "../parts/billing.tsx";
@@ -31,14 +28,12 @@ import { OpenHolds } from "../parts/open-holds.tsx";
 import { Samples } from "../parts/samples.tsx";
 import { PlanMoves } from "../parts/plan-moves.tsx";
 import { TrialTerms, Upcoming } from "../parts/upcoming.tsx";
-import { useNow } from "../parts/usage-bar.tsx";
 import { UsageSection } from "../parts/usage-section.tsx";
-import { choicePrice, formatSum } from "../prices.ts";
-import { choiceOf } from "../pricing.ts";
 import { useAsk, useChange } from "../queries.ts";
 import { usePricings } from "../pricings.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
+import { ContractFacts, ContractMeta } from "../parts/contract-facts.tsx";
 
 const t = texts.contract;
 /** Interval of refreshing the page while it is visible. Events refresh it earlier. */
@@ -67,7 +62,7 @@ export function ContractPage() {
       title={name}
       crumbs={[[texts.contracts.title, "../contracts"]]}
       face={<Face name={name} isBig />}
-      meta={data === undefined ? null : <Meta contract={data} />}
+      meta={data === undefined ? null : <ContractMeta contract={data} />}
       actions={
         <>
           <Link className="b" to={`../playground?${question.toString()}`}>
@@ -102,7 +97,7 @@ export function ContractPage() {
       <Loaded query={{ ...contract, data }} lines={12}>
         {(data) => (
           <>
-            <Facts contract={data} />
+            <ContractFacts contract={data} />
             <Followed contract={data} />
             <div className="split">
               <Tabs
@@ -173,77 +168,6 @@ function ApiSamples({ contract }: { contract: Contract }) {
     (pricingOf(service, version)?.pricing.features ?? []).map(({ name }) => `${service}-${name}`),
   );
   return <Samples userId={contract.userContact.userId} featureId={ids[0]} />;
-}
-
-function Meta({ contract }: { contract: Contract }) {
-  const { userContact, groupId } = contract;
-  const state = stateOf(contract, Date.now());
-  return (
-    <>
-      <Status tone={STATE_TONES[state]}>{texts.contracts.state[state]}</Status>
-      {contract.trial === undefined ? null : <Tag tone="info">{texts.upcoming.trial}</Tag>}
-      <Id id={userContact.userId} />
-      {userContact.email === undefined ? null : <span className="not-phone">{userContact.email}</span>}
-      {groupId === undefined ? null : <span className="not-phone">{t.inGroup(groupId)}</span>}
-    </>
-  );
-}
-
-/** The figures that the page is about: plan, price, period and age. */
-function Facts({ contract }: { contract: Contract }) {
-  const now = useNow();
-  const contracted = Object.entries(contract.contractedServices);
-  const { pricingOf } = usePricings(contracted);
-  const { billingPeriod } = contract;
-  const plans = contracted.map(([service, version]) => {
-    const { plan, addOns } = choiceOf(contract, service);
-    const extras = Object.entries(addOns).map(
-      ([name, quantity]) => `+ ${formatName(name)}${quantity === 1 ? "" : ` × ${quantity}`}`,
-    );
-    return {
-      plan: plan ?? texts.novation.noPlan,
-      detail: [...extras, `${service} ${version}`].join(", "),
-    };
-  });
-  const prices = contracted.flatMap(([service, version]) => {
-    const pricing = pricingOf(service, version);
-    return pricing === undefined
-      ? []
-      : [formatSum(choicePrice(pricing, choiceOf(contract, service)), pricing.pricing.currency)];
-  });
-  const isOver = Date.parse(billingPeriod.endDate) < now;
-  return (
-    <dl className="facts">
-      <Fact
-        name={texts.contracts.plan}
-        value={plans.map(({ plan }) => plan).join(" + ") || t.noServices}
-        detail={plans.map(({ detail }) => detail).join("; ")}
-      />
-      <Fact name={texts.pricing.price} value={prices.join(" + ") || "–"} detail={t.perPeriod} />
-      <Fact
-        name={isOver ? t.periodEnded : t.periodEnds}
-        value={formatDay(billingPeriod.endDate)}
-        title={formatMoment(billingPeriod.endDate)}
-        detail={`${formatDistance(billingPeriod.endDate, now)}, ${billingPeriod.autoRenew ? t.renews : t.runsOut}`}
-      />
-      <Fact
-        name={t.periodBegan}
-        value={formatDay(billingPeriod.startDate)}
-        title={formatMoment(billingPeriod.startDate)}
-        detail={formatDistance(billingPeriod.startDate, now)}
-      />
-    </dl>
-  );
-}
-
-function Fact(props: { name: string; value: string; detail: string; title?: string }) {
-  return (
-    <div className="fact">
-      <dt>{props.name}</dt>
-      <dd title={props.title}>{props.value}</dd>
-      <dd>{props.detail}</dd>
-    </div>
-  );
 }
 
 /** Menu entries that change the contract at once. */
