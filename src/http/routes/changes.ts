@@ -7,7 +7,7 @@ import { listDecisions } from "../../operations/changes/gates.ts";
 import { openImpact } from "../../operations/changes/impact.ts";
 import { openReplay } from "../../operations/changes/replay.ts";
 import { novateHolders } from "../../operations/contracts/mass-novation.ts";
-import * as pricings from "../../operations/catalog/pricings.ts";
+import { type DiffFormat, diffDraft, diffVersions } from "../../operations/catalog/pricing-diffs.ts";
 import { readDraft, readDrafts } from "../../operations/catalog/version-files.ts";
 import { change, massNovationBody } from "../../wire/changes.ts";
 import { replayBody } from "../../wire/replay.ts";
@@ -34,7 +34,7 @@ const addressed = (c: AppContext) => ({
   serviceName: c.req.param("serviceName") ?? "",
 });
 
-function formatOf(c: AppContext): pricings.DiffFormat {
+function formatOf(c: AppContext): DiffFormat {
   const accepted = /\btext\/markdown\b/i.test(c.req.header("accept") ?? "") ? "markdown" : "json";
   const format = queryParameter(c, "format") ?? accepted;
   if (format !== "json" && format !== "markdown") {
@@ -43,7 +43,7 @@ function formatOf(c: AppContext): pricings.DiffFormat {
   return format;
 }
 
-function answerDiff(c: AppContext, format: pricings.DiffFormat, text: string): Response {
+function answerDiff(c: AppContext, format: DiffFormat, text: string): Response {
   if (format === "json") return replyJson(c, text, 200);
   return reply(c, text, 200, { "Content-Type": "text/markdown; charset=utf-8" });
 }
@@ -82,11 +82,11 @@ const MAX_RENAMES = 1_000;
 export const changeRoutes = new Hono<AppEnv>()
   .get("/:serviceName/diff", async (c) => {
     const input = { ...diffing(c), from: required(c, "from"), to: required(c, "to") };
-    return answerDiff(c, input.format, await pricings.diffVersions(context(c), input));
+    return answerDiff(c, input.format, await diffVersions(context(c), input));
   })
   .post("/:serviceName/diff", async (c) => {
     const input = { ...diffing(c), from: queryParameter(c, "from") || undefined, source: await pricingOf(c) };
-    return answerDiff(c, input.format, await pricings.diffDraft(context(c), input));
+    return answerDiff(c, input.format, await diffDraft(context(c), input));
   })
   .post("/:serviceName/impact", async (c) => {
     const includesCertificates = queryParameter(c, "certificate") === "true";
