@@ -5,8 +5,6 @@ import type { FeatureValue } from "../../core/pricing/model.ts";
 import {
   findElement,
   hasEnded,
-  isApplicable,
-  OVERRIDE_STATES,
   type OverrideKind,
   type OverrideMode,
   refuseOverride,
@@ -18,22 +16,19 @@ import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import {
   type ContractOverride,
   deleteOverride,
-  listOverriddenElements,
   type OverrideView,
-  pageOverrides,
   putOverride,
   takeEndedOverrides,
 } from "../../db/queries/overrides.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
 import { contracts } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
-import { type Context, snapshot, transaction } from "../context.ts";
+import { type Context, transaction } from "../context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "../contract-address.ts";
 import { overridesOf, viewOverrides } from "../contract-views.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
-import { type PageQuery, pageOf } from "./paging.ts";
 
 /** Overrides of one contract that have not ended. */
 const MAX_OVERRIDES = 100;
@@ -187,13 +182,13 @@ async function recordChange(ctx: Context, { view }: ReadContract, now: Date): Pr
   await recordStates(ctx.db, { contractIds: [view.id], cause: "override", now });
 }
 
-async function viewOne(ctx: Context, override: ContractOverride, at: Date): Promise<OverrideView> {
+export async function viewOne(ctx: Context, override: ContractOverride, at: Date): Promise<OverrideView> {
   const [view] = await viewOverrides(ctx, [override], at);
   if (view === undefined) throw new Error("an override has no view");
   return view;
 }
 
-function requireOverride(all: readonly ContractOverride[], address: ElementAddress): ContractOverride {
+export function requireOverride(all: readonly ContractOverride[], address: ElementAddress): ContractOverride {
   const found = all.find(isOf(address));
   if (found !== undefined) return found;
   const { kind, name, service, userId } = address;
@@ -223,83 +218,4 @@ export async function removeOverride(ctx: Context, address: ElementAddress): Pro
     const removed: Addressed = { organizationId, event: { code: "CONTRACT_OVERRIDE_ENDED", details } };
     await recordEvents(ctx.db, hasEnded(override, now) ? ended : [...ended, removed]);
   });
-}
-
-/**
- * Shows the override of an element.
- * @throws Failure notFound for an unknown contract or override.
- */
-export async function showOverride(ctx: Context, address: ElementAddress): Promise<OverrideView> {
-  await applyDueChangesOf(ctx, address);
-  return snapshot(ctx, async (ctx) =>
-    viewOne(ctx, requireOverride(await readAll(ctx, address), address), ctx.resources.now()),
-  );
-}
-
-/**
- * Lists the overrides of a contract, ended ones included, by service, kind and name.
- * @throws Failure notFound for an unknown contract.
- */
-export async function listContractOverrides(ctx: Context, address: ContractAddress): Promise<OverrideView[]> {
-  await applyDueChangesOf(ctx, address);
-  return snapshot(ctx, async (ctx) => viewOverrides(ctx, await readAll(ctx, address), ctx.resources.now()));
-}
-
-async function readAll(ctx: Context, address: ContractAddress): Promise<ContractOverride[]> {
-  const contracts = await readContracts(ctx.db, [await findContract(ctx, address)]);
-  return contracts.flatMap(overridesOf);
-}
-
-export interface OverrideQuery extends PageQuery {
-  organizationId: string | undefined;
-  service: string | undefined;
-  name: string | undefined;
-  state: string | undefined;
-  endsBefore: Date | undefined;
-}
-
-/**
- * Lists one page of an organization's overrides by their end, those without one last, and counts all matches.
- * @throws Failure invalid for wrong paging or an unknown state.
- */
-export async function listOverrides(
-  ctx: Context,
-  query: OverrideQuery,
-): Promise<{ overrides: OverrideView[]; total: number; next: string | undefined }> {
-  const state = OVERRIDE_STATES.find((each) => each === query.state);
-  const unknown = query.state && state === undefined;
-  const page = pageOf(
-    ctx,
-    query,
-    unknown ? [`Invalid state. Please use one of the following: ${OVERRIDE_STATES.join(", ")}`] : [],
-  );
-  await applyDueChangesOf(ctx, { organizationId: query.organizationId });
-  return snapshot(ctx, async (ctx) => {
-    const now = ctx.resources.now();
-    const { organizationId, service, name, endsBefore } = query;
-    const filter = {
-      organizationId,
-      serviceKey: service ? serviceKey(service) : undefined,
-      name: name || undefined,
-      endsBefore,
-    };
-    const inapplicable = state === undefined ? [] : await inapplicableElements(ctx, filter);
-    const listed = await pageOverrides(ctx.db, filter, { state, inapplicable, now, ...page });
-    return { overrides: await viewOverrides(ctx, listed.overrides, now), total: listed.total, next: listed.next };
-  });
-}
-
-/** Returns the keys of overridden elements that their version lacks. */
-async function inapplicableElements(
-  ctx: Context,
-  filter: Parameters<typeof listOverriddenElements>[1],
-): Promise<string[]> {
-  const elements = await listOverriddenElements(ctx.db, filter);
-  const compiled = await compiledPricings(ctx, elements);
-  return elements
-    .filter(({ hash, ...element }) => {
-      const pricing = compiled.get(hash);
-      return pricing !== undefined && !isApplicable(pricing, { ...element, mode: "set" });
-    })
-    .map(({ key }) => key);
 }
