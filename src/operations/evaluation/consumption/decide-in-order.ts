@@ -1,8 +1,5 @@
 import { type HeldAmount, OPEN_HOLDS_PER_CONTRACT } from "../../../core/holds.ts";
-import type { FeatureResult } from "../../../core/pricing/evaluate.ts";
-import type { BudgetChange } from "../../../db/queries/budgets.ts";
-import type { Consumption, Decision } from "../../../db/queries/consumption.ts";
-import type { HoldEnd, NewHold } from "../../../db/queries/holds.ts";
+import type { Decision } from "../../../db/queries/consumption.ts";
 import {
   type ContractSnapshot,
   endUserKey,
@@ -10,34 +7,22 @@ import {
   NO_HOLDS,
   type SeenLevel,
 } from "../../../db/queries/contract-snapshots.ts";
-import type { Addressed } from "../../../db/queries/outbox.ts";
 import { sum } from "../../../core/exact.ts";
-import { sameLevel } from "../../../db/queries/usage.ts";
 import type { Spender } from "../../../core/pricing/budgets.ts";
 import { keepBalances } from "../budget-book.ts";
 import { moveBudget } from "../budget-moves.ts";
-import { type BudgetPart, movementsOf } from "../budget-parts.ts";
+import type { BudgetPart } from "../budget-parts.ts";
 import { byLimit, deniedSettlement, moveHeld, settledBudgets } from "../held-budgets.ts";
-import { recordedSpender } from "../spenders.ts";
 import { fitted } from "../partial.ts";
 import { withSpenders } from "../spenders.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
-import { type BalanceChange, type Raised, usageEvents, withRaised } from "../../usage-events.ts";
-import {
-  balanceChanges,
-  consumedOf,
-  decide,
-  evaluationFor,
-  explained,
-  involvedLevels,
-  priced,
-  withCost,
-} from "../decision.ts";
+import { decide, evaluationFor, explained, involvedLevels, priced, withCost } from "../decision.ts";
 import { needsRenewal, prepare, type Prepared } from "../prepare.ts";
 import type { FeatureAnswer, QueuedEvaluation, QueuedRequest, QueuedSettlement, SettlementAnswer } from "../request.ts";
 import { decideSettlement } from "../settlement.ts";
 import { holdTaken, isTake, newHold, type TakeRequest } from "./take.ts";
+import { changeLevel, countGranted, noBalanceWrites, raiseEvents, type Writes } from "./writes.ts";
 
 /** The requests of one batch for one contract. */
 export interface ContractRequests {
@@ -65,19 +50,6 @@ interface OrderedDecision extends Decision {
   answers: Map<QueuedRequest, Answer | Error>;
   /** The snapshot after this consumption; undefined if it cannot be computed exactly. */
   snapshotAfter(version: string): ContractSnapshot | undefined;
-}
-
-/** Collects what granted requests write, in order. */
-export interface Writes {
-  /** By contract and balance. */
-  budgets: Map<string, BudgetChange>;
-  consumptions: Consumption[];
-  takes: NewHold[];
-  ends: HoldEnd[];
-  events: Addressed[];
-  raised: Raised[];
-  /** The levels after the last request that changed them, by the level of the snapshot. */
-  levels: Map<SeenLevel, SeenLevel>;
 }
 
 /** Decides the requests for one contract in order of arrival. Each sees the balances that earlier ones left. */
@@ -123,15 +95,6 @@ export async function decideInOrder(
   };
 }
 
-/** Collects nothing yet of what moves balances. */
-export const noBalanceWrites = (): Pick<Writes, "consumptions" | "events" | "raised" | "levels" | "budgets"> => ({
-  consumptions: [],
-  events: [],
-  raised: [],
-  levels: new Map(),
-  budgets: new Map(),
-});
-
 const NOBODY: Spender = [];
 
 /** Returns a Failure that applies to each request, such as an expired contract. */
@@ -170,73 +133,6 @@ function decideNext(prepared: Prepared, asked: QueuedEvaluation, writes: Writes,
   if (isTake(request)) return takeNext(prepared, request, { result, parts, whole }, writes, now);
   countGranted(prepared, request, { result, parts }, writes, { operationId: newId(now) });
   return withCost(explained(prepared, result, request, usage), request);
-}
-
-/**
- * Counts a granted request: adds its consumption and events to what is written, and to the balances that the next request
- * of the contract sees. `result` has the usage after it.
- */
-export function countGranted(
-  prepared: Prepared,
-  request: QueuedEvaluation,
-  { result, parts }: { result: FeatureResult; parts: readonly BudgetPart[] },
-  writes: ReturnType<typeof noBalanceWrites>,
-  operation: Pick<Consumption, "operationId" | "usedAt">,
-): void {
-  const { usage, held } = prepared;
-  const involved = involvedLevels(prepared, request);
-  const { contractId } = prepared.contract;
-  const { featureId, expected, pricedUnits } = request;
-  const changes = balanceChanges(prepared, involved, result);
-  for (const { id, level } of involved) {
-    const { serviceId, limitName } = level;
-    const after = result.used?.[id] ?? 0;
-    const amount = expected[id] ?? 0;
-    const spender = recordedSpender(request.spender);
-    const budgets = movementsOf(parts, level);
-    const units = pricedUnits?.[id];
-    writes.consumptions.push({
-      contractId,
-      serviceId,
-      limitName,
-      amount,
-      featureId,
-      spender,
-      budgets,
-      units,
-      ...operation,
-    });
-    changeLevel(writes, level, (now) => ({ ...now, consumed: consumedOf(after, held.get(id)) }));
-    usage.set(id, after);
-  }
-  raiseEvents(prepared, request, writes, changes);
-  for (const part of parts) moveBudget(prepared, request, part, { used: part.amount }, writes);
-}
-
-/** Adds the events of changed balances. The levels remember the thresholds that these raise. */
-function raiseEvents(
-  { contract }: Prepared,
-  { organizationId, userId }: Pick<QueuedRequest, "organizationId" | "userId">,
-  writes: Pick<Writes, "events" | "raised" | "levels">,
-  changes: readonly BalanceChange[],
-): void {
-  const earlier = writes.raised.filter(({ contractId }) => contractId === contract.contractId);
-  const current = changes.map((change) => ({ ...change, level: withRaised(change.level, earlier) }));
-  const { events, raised } = usageEvents(contract, userId, current);
-  if (events.length === 0) return;
-  for (const event of events) writes.events.push({ organizationId, event });
-  writes.raised.push(...raised);
-  for (const level of contract.levels) {
-    if (raised.some((one) => sameLevel(one, level))) changeLevel(writes, level, (now) => withRaised(now, raised));
-  }
-}
-
-function changeLevel(
-  { levels }: Pick<Writes, "levels">,
-  level: SeenLevel,
-  change: (now: SeenLevel) => SeenLevel,
-): void {
-  levels.set(level, change(levels.get(level) ?? level));
 }
 
 function takeNext(

@@ -5,7 +5,7 @@ import type { ItemKey } from "../../../db/queries/usage-batches.ts";
 import { contractNotFound } from "../../contract-address.ts";
 import { Failure } from "../../errors.ts";
 import { carryDenial } from "../budget-denials.ts";
-import { countGranted, noBalanceWrites } from "../consumption/decide-in-order.ts";
+import { countGranted, noBalanceWrites } from "../consumption/writes.ts";
 import { decide, evaluationFor, involvedLevels, offReason } from "../decision.ts";
 import { EXPIRED, type Prepared } from "../prepare.ts";
 import { recordedSpender, strangerFailure } from "../spenders.ts";
