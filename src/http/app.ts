@@ -8,56 +8,25 @@ import { readBody } from "./body.ts";
 import { originHeaders, preflight } from "./cors.ts";
 import { errorLinks } from "./error-links.ts";
 import { answerError, type FailureBody } from "./errors.ts";
-import { mcpFailure, mcpRoute } from "./mcp/route.ts";
+import { mcpFailure } from "./mcp/route.ts";
+import { mountRoutes, type RouteOptions } from "./mounts.ts";
 import { RegExpOrTrieRouter } from "./router.ts";
 import type { RequestMetrics } from "./metrics.ts";
-import { type AppEnv, type HttpSettings, type Log, newRequest, logRequest, type AppContext } from "./context.ts";
+import { type AppEnv, type Log, newRequest, logRequest, type AppContext } from "./context.ts";
 import { json } from "./reply.ts";
-import { billingMessageRoutes, billingRoutes, contractBillingRoutes } from "./routes/billing.ts";
-import { changeRoutes } from "./routes/changes.ts";
 import { consoleRoutes } from "./routes/console.ts";
-import { approvalRoutes, changeRequestRoutes } from "./routes/approvals.ts";
-import { auditLogRoutes } from "./routes/audit-log.ts";
-import { contractRoutes, organizationContractRoutes } from "./routes/contracts.ts";
-import { documentationRoutes, type ReadAsset } from "./routes/documentation.ts";
-import { featureRoutes } from "./routes/features.ts";
-import { ofrepFailure, ofrepRoutes } from "./routes/ofrep.ts";
-import { gateRoutes } from "./routes/gate.ts";
-import { invitationRoutes, organizationInvitationRoutes } from "./routes/invitations.ts";
-import { contractMemberRoutes } from "./routes/members.ts";
-import { contractBlockRoutes, organizationBlockRoutes } from "./routes/blocks.ts";
-import { contractBudgetRoutes } from "./routes/budgets.ts";
-import { contractHoldRoutes, holdRoutes } from "./routes/holds.ts";
-import { featureLeaseRoutes, leaseRoutes } from "./routes/leases.ts";
 import { type Health, healthRoutes } from "./routes/health.ts";
-import { offerRoutes, publicOfferRoutes, publishingRoutes } from "./routes/offers.ts";
-import { keyOrganizationRoute, organizationRoutes } from "./routes/organizations.ts";
-import { contractOverrideRoutes, overrideRoutes } from "./routes/overrides.ts";
-import { recoveryRoutes } from "./routes/recovery.ts";
-import { contractScheduledRoutes, scheduledRoutes } from "./routes/scheduled.ts";
-import { publicPricing, serviceRoutes } from "./routes/services.ts";
-import { sessionRoutes } from "./routes/sessions.ts";
-import { signOnRoutes } from "./routes/sign-on.ts";
-import { snapshotRoutes } from "./routes/snapshot.ts";
-import { streamRoutes } from "./routes/stream.ts";
-import { systemRoutes } from "./routes/system.ts";
-import { usageRoutes } from "./routes/usage.ts";
-import { localEvaluationRoutes } from "./routes/local-evaluation.ts";
-import { contractUsageRoutes, organizationUsageRoutes } from "./routes/usage-history.ts";
-import { usageAlertRoutes } from "./routes/usage-alerts.ts";
-import { userRoutes } from "./routes/users.ts";
+import { ofrepFailure } from "./routes/ofrep.ts";
+import { publicPricing } from "./routes/services.ts";
 import { JWKS_PATH, tokenKeySet } from "./routes/token-keys.ts";
-import { webhookRoutes } from "./routes/webhooks.ts";
 import { traceContextOf, type Tracing } from "./tracing.ts";
+import { normalisePath, refuseDotSegments, requireDecodablePath } from "./paths.ts";
 
 /** Requests slower than this are logged. */
 const SLOW_SECONDS = 1;
 
 /** Final segments that are literal where other routes have a parameter. */
 export const API_ENDINGS = ["/pricing-token", "/services/lint"] as const;
-
-/** Prefix of the calls of members, who name their organization. */
-const IN_ORGANIZATION = "/organizations/:organizationId";
 
 /** True for calls that change no contract, key or service. A tool call makes a request of its own. */
 const isEvaluation = (path: string) =>
@@ -92,23 +61,18 @@ const securityHeaders = (requestId: string): Record<string, string> => ({
  * Creates the REST application for any runtime. `open` returns the resources of a request. `bindings` is the second
  * argument that the runtime passes to fetch.
  */
-export function createApp(options: {
-  open: (bindings: unknown) => Resources | Promise<Resources>;
-  settings: HttpSettings;
-  log?: Log;
-  /** Default: only the specification's health check. */
-  health?: Health;
-  /** Counts each request. */
-  metrics?: Pick<RequestMetrics, "record">;
-  /** Traces each request that is not a preflight. */
-  tracing?: Tracing | undefined;
-  /** Files of the reference page. Default: the document without a page. */
-  readAsset?: ReadAsset;
-  /** Files of the built console. Default: no console. */
-  readConsole?: ReadAsset;
-  /** Bounds of event streams, for tests. */
-  streams?: Parameters<typeof streamRoutes>[0];
-}): Hono<AppEnv> {
+export function createApp(
+  options: RouteOptions & {
+    open: (bindings: unknown) => Resources | Promise<Resources>;
+    log?: Log;
+    /** Default: only the specification's health check. */
+    health?: Health;
+    /** Counts each request. */
+    metrics?: Pick<RequestMetrics, "record">;
+    /** Traces each request that is not a preflight. */
+    tracing?: Tracing | undefined;
+  },
+): Hono<AppEnv> {
   const { settings } = options;
   const server = { settings, log: options.log, errorLinks: errorLinks(`${settings.baseUrlPath}${API_PREFIX}`) };
   const app = new Hono<AppEnv>({
@@ -182,66 +146,7 @@ export function createApp(options: {
     })();
   });
 
-  const mount = (path: string, routes: Hono<AppEnv>) => app.route(API_PREFIX + path, routes);
-  /** Mounts routes for the organization of the caller's key, and for one that the path names. */
-  const mountTwice = (path: string, routes: Hono<AppEnv>, inOrganization = routes) => {
-    mount(path, routes);
-    mount(`${IN_ORGANIZATION}${path}`, inOrganization);
-  };
-  mount("/users", userRoutes);
-  mount("/sessions", sessionRoutes);
-  mount("/recovery", recoveryRoutes);
-  mount("/auth", signOnRoutes);
-  mount("/organization", keyOrganizationRoute);
-  mount("/organizations", organizationRoutes);
-  mount(`${IN_ORGANIZATION}/invitations`, organizationInvitationRoutes);
-  mount("/invitations", invitationRoutes);
-  mountTwice("/services", serviceRoutes);
-  mountTwice("/services", changeRoutes);
-  mountTwice("/services", offerRoutes);
-  mount("/public-offers", publicOfferRoutes);
-  mount(`${IN_ORGANIZATION}/public-offer`, publishingRoutes);
-  mountTwice("/contracts", contractRoutes, organizationContractRoutes);
-  mountTwice("/contracts", contractOverrideRoutes);
-  mountTwice("/overrides", overrideRoutes);
-  mountTwice("/contracts", contractScheduledRoutes);
-  mountTwice("/contracts", contractHoldRoutes);
-  mountTwice("/contracts", contractBlockRoutes);
-  mountTwice("/contracts", contractMemberRoutes);
-  mountTwice("/contracts", contractBudgetRoutes);
-  mount(`${IN_ORGANIZATION}/blocks`, organizationBlockRoutes);
-  mount("/holds", holdRoutes);
-  mountTwice("/scheduled", scheduledRoutes);
-  mount("/features", featureRoutes);
-  mount("/features", featureLeaseRoutes);
-  mount("/leases", leaseRoutes);
-  mount("/snapshot", snapshotRoutes);
-  mount("/usage", usageRoutes);
-  mountTwice("/usage", organizationUsageRoutes);
-  mountTwice("/contracts", contractUsageRoutes);
-  mountTwice("/contracts", contractBillingRoutes);
-  mount(`${IN_ORGANIZATION}/billing`, billingRoutes);
-  mount("/billing", billingMessageRoutes);
-  mountTwice("/webhooks", webhookRoutes);
-  app.route("/ofrep/v1/evaluate/flags", ofrepRoutes);
-  mountTwice("/audit-log", auditLogRoutes);
-  mount(`${IN_ORGANIZATION}/gate`, gateRoutes);
-  mount(`${IN_ORGANIZATION}/approvals`, approvalRoutes);
-  mount(`${IN_ORGANIZATION}/change-requests`, changeRequestRoutes);
-  mount(`${IN_ORGANIZATION}/usage-alerts`, usageAlertRoutes);
-  mount(`${IN_ORGANIZATION}/local-evaluation`, localEvaluationRoutes);
-  mount("", systemRoutes);
-  mount("", streamRoutes(options.streams));
-  mount("", documentationRoutes(settings.baseUrlPath, options.readAsset));
-  app.all(
-    MCP_PATH,
-    mcpRoute({
-      fetch: (request, bindings) => app.fetch(request, bindings as object),
-      baseUrlPath: settings.baseUrlPath,
-      readConsole: options.readConsole,
-    }),
-  );
-
+  mountRoutes(app, options);
   app.notFound((c) => answerError(new Failure("notFound", `Cannot ${c.req.method} ${c.req.path}`), c));
   app.onError((error, c) => {
     const answer = answerError(error, c, failureBodyOf(c.req.path));
@@ -265,39 +170,4 @@ export function createHealthApp(baseUrlPath: string, health: Health): Hono<AppEn
   app.route("/", healthRoutes(health));
   app.notFound((c) => json(c, { error: "Not found" }, 404));
   return app;
-}
-
-/** Strips the sub-path prefix and one trailing slash. The result stays percent-encoded, as rules and routes expect. */
-function normalisePath(url: string, baseUrlPath: string): string {
-  const start = url.indexOf("/", url.indexOf("://") + 3);
-  const end = url.slice(start).search(/[?#]/);
-  let path = start < 0 ? "/" : url.slice(start, end < 0 ? undefined : start + end);
-  if (baseUrlPath !== "" && (path === baseUrlPath || path.startsWith(`${baseUrlPath}/`))) {
-    path = path.slice(baseUrlPath.length) || "/";
-  }
-  return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
-}
-
-function requireDecodablePath(c: AppContext): void {
-  if (!c.req.path.includes("%")) return;
-  try {
-    decodeURIComponent(c.req.path);
-  } catch (cause) {
-    throw new Failure("invalid", "INVALID DATA: The path is not valid percent-encoding", { cause });
-  }
-}
-
-const DOT_SEGMENT = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
-
-/**
- * Refuses a path with the segment `.` or `..`, encoded or not. Resolving it would carry out another call than the one that
- * was sent. Node's server passes the path as it arrived in `incoming`; other runtimes only in the request, where Bun and
- * Workers have resolved it already.
- */
-function refuseDotSegments(c: AppContext): void {
-  const sent = (c.env as { incoming?: { url?: string } } | undefined)?.incoming?.url ?? c.req.path;
-  if (!sent.includes(".") && !sent.includes("%2")) return;
-  const end = sent.search(/[?#]/);
-  if (DOT_SEGMENT.test(end < 0 ? sent : sent.slice(0, end)))
-    throw new Failure("invalid", "INVALID DATA: The path must not have the segments . and ..");
 }
