@@ -4,7 +4,8 @@ import { readFolder } from "./files/folder.ts";
 import { declarePlanning, EXITS, HELP, type PlanningOptions, reportRefusals } from "./files/options.ts";
 import { planText } from "./files/plan-text.ts";
 import { planFolder } from "./files/planning.ts";
-import { connect, type HeldChange, reporting } from "./files/server.ts";
+import type { HeldChange } from "./files/server.ts";
+import { connect, reporting } from "./files/connect.ts";
 
 interface Options extends PlanningOptions {
   overrideReason?: string;

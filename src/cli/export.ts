@@ -1,7 +1,7 @@
 import type { CliCommand } from "./command.ts";
 import { exportFolder } from "./files/exporting.ts";
 import { declareFolder, EXITS, type FolderOptions, HELP } from "./files/options.ts";
-import { connect, reporting } from "./files/server.ts";
+import { connect, reporting } from "./files/connect.ts";
 
 /** `faregate export` writes the pricings of a server into a folder. */
 export const exportCommand: CliCommand = {

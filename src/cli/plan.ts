@@ -3,7 +3,7 @@ import { readFolder } from "./files/folder.ts";
 import { declarePlanning, EXITS, HELP, type PlanningOptions, reportRefusals } from "./files/options.ts";
 import { planText } from "./files/plan-text.ts";
 import { planFolder } from "./files/planning.ts";
-import { connect, reporting } from "./files/server.ts";
+import { connect, reporting } from "./files/connect.ts";
 
 const EXIT_OF = { nothing: EXITS.done, changes: EXITS.changes, refused: EXITS.failed } as const;
 

@@ -1,6 +1,6 @@
 import { Option } from "commander";
 import { type CliCommand, CliFailure, EXIT } from "./command.ts";
-import { connect, reporting, type ServerOptions } from "./files/server.ts";
+import { connect, reporting, type ServerOptions } from "./files/connect.ts";
 import { readPricingFile } from "./pricing-file.ts";
 import { replayAsMarkdown } from "./replay-text.ts";
 import { deniedShare, type ReplayReport, revenueChange } from "../core/change/replay/report.ts";

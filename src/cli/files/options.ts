@@ -3,7 +3,7 @@ import type { Severity } from "../../core/change/finding.ts";
 import { CliFailure, type Io } from "../command.ts";
 import { PARTS, type Part, type Plan, refusalsOf } from "./plan.ts";
 import { SEVERITIES } from "./review.ts";
-import type { ServerOptions } from "./server.ts";
+import type { ServerOptions } from "./connect.ts";
 
 /** Exit codes of plan, apply and export: a plan with changes is no failure. `held`: a change waits for a second person. */
 export const EXITS = { done: 0, failed: 1, changes: 2, held: 3 } as const;
