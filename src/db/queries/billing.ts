@@ -1,15 +1,12 @@
-import { and, desc, eq, sql, type SQLWrapper } from "drizzle-orm";
+import { and, desc, eq, sql } from "drizzle-orm";
 import type { ConnectedPrices } from "../../core/billing/prices-of.ts";
 import type { Followed, ShownSubscription } from "../../core/billing/target.ts";
 import type { AppliedTarget } from "../../core/billing/plan.ts";
 import type { SubscriptionRegister } from "../../core/billing/register.ts";
-import { serviceKey } from "../../core/pricing/names.ts";
 import type { Database } from "../postgres/connect.ts";
-import { isAnyOf, textArray } from "../postgres/lists.ts";
+import { isAnyOf } from "../postgres/lists.ts";
 import {
   billingConnections,
-  billingLinks,
-  type billingMessages,
   billingSubscriptions,
   contractBilling,
   contractBlocks,
@@ -23,9 +20,6 @@ export interface SubscriptionName {
   organizationId: string;
   subscription: string;
 }
-
-const at = ({ connectionId, subscription }: SubscriptionName) =>
-  and(eq(billingSubscriptions.connectionId, connectionId), eq(billingSubscriptions.subscription, subscription));
 
 const prepareLookup = (db: Database) =>
   db
@@ -47,26 +41,6 @@ export async function findConnection(db: Database, connectionId: string) {
   lookups.set(db, lookup);
   const [found] = await lookup.execute({ connectionId });
   return found;
-}
-
-/**
- * Locks names of a connection until the transaction ends, in byte order: messages that share a subscription, a customer or a
- * payment are handled one after the other.
- */
-export async function lockNames(tx: Database, connectionId: string, names: readonly string[]): Promise<void> {
-  const sorted = [...new Set(names)].sort().map((name) => `billing ${connectionId} ${name}`);
-  await tx.execute(sql`
-    select pg_advisory_xact_lock(hashtextextended(name, 0)) from unnest(${textArray(sorted)}) with ordinality as given (name, place)
-    order by place`);
-}
-
-/** Counts the messages of an organization that could not be applied. */
-export async function countUnapplied(db: Database, organizationId: string): Promise<number> {
-  const [row] = await db.execute<{ count: number }>(sql`
-    select count(*)::integer as count from billing_messages
-    where connection_id in (select id from billing_connections where organization_id = ${organizationId})
-      and organization_id = ${organizationId} and outcome in ('unmapped', 'failed')`);
-  return row?.count ?? 0;
 }
 
 /** Reads what is known of subscriptions of a connection. */
@@ -96,22 +70,6 @@ export async function putSubscriptions(
     from json_to_recordset(${JSON.stringify(rows)}::json) as given ("connectionId" text, "organizationId" text,
       subscription text, "userId" text, register json)
     on conflict (connection_id, subscription, organization_id) do update set register = excluded.register`);
-}
-
-/** A received message with its outcome. */
-export type ReceivedMessage = Omit<typeof billingMessages.$inferInsert, "seq">;
-
-/** Stores received messages, in their order. */
-export async function insertMessages(tx: Database, messages: readonly ReceivedMessage[]): Promise<void> {
-  if (messages.length === 0) return;
-  await tx.execute(sql`
-    insert into billing_messages (connection_id, organization_id, message_id, type, subscription, customer, user_id,
-      created_at, received_at, content, outcome, reason)
-    select "connectionId", "organizationId", "messageId", type, subscription, customer, "userId", "createdAt", "receivedAt",
-      content, outcome, reason
-    from json_to_recordset(${JSON.stringify(messages)}::json) as given ("connectionId" text, "organizationId" text,
-      "messageId" text, type text, subscription text, customer text, "userId" text, "createdAt" timestamptz,
-      "receivedAt" timestamptz, content json, outcome text, reason text)`);
 }
 
 /** End users of one organization. */
@@ -204,98 +162,9 @@ export async function putApplied(
       customer = excluded.customer, status = excluded.status, since = excluded.since`);
 }
 
-/** A subscription or customer of a connection. */
-interface LinkName {
-  kind: "subscription" | "customer";
-  name: string;
-}
-
-/** Finds the user that messages named for a subscription, else for its customer. */
-export async function linkedUser(
-  tx: Database,
-  connectionId: string,
-  { subscription, customer }: { subscription: string | null; customer: string | null },
-): Promise<string | null> {
-  const rows = await tx
-    .select({ kind: billingLinks.kind, userId: billingLinks.userId })
-    .from(billingLinks)
-    .where(
-      and(
-        eq(billingLinks.connectionId, connectionId),
-        sql`(${billingLinks.kind}, ${billingLinks.name}) in (('subscription', ${subscription ?? ""}), ('customer', ${customer ?? ""}))`,
-      ),
-    );
-  return (rows.find(({ kind }) => kind === "subscription") ?? rows[0])?.userId ?? null;
-}
-
-/** Stores the user of a subscription or customer, unless a newer message has named one. */
-export async function putLink(
-  tx: Database,
-  link: LinkName & { connectionId: string; organizationId: string; userId: string; linkedAt: Date },
-): Promise<void> {
-  await tx
-    .insert(billingLinks)
-    .values(link)
-    .onConflictDoUpdate({
-      target: [billingLinks.connectionId, billingLinks.kind, billingLinks.name, billingLinks.organizationId],
-      set: { userId: link.userId, linkedAt: link.linkedAt },
-      setWhere: sql`${billingLinks.linkedAt} <= ${link.linkedAt.toISOString()}::timestamptz`,
-    });
-}
-
 /** Makes contracts follow no subscription. */
 export async function stopFollowingIn(tx: Database, contractIds: readonly string[]): Promise<void> {
   await tx.delete(contractBilling).where(isAnyOf(contractBilling.contractId, contractIds));
-}
-
-/** Gives a service its new name in the maps, subscriptions and applied targets of its organization. */
-export async function renameInBilling(
-  tx: Database,
-  { organizationId, from, to }: { organizationId: string; from: string; to: string },
-): Promise<void> {
-  const key = serviceKey(to);
-  const connected = await tx
-    .select()
-    .from(billingConnections)
-    .where(eq(billingConnections.organizationId, organizationId))
-    .for("update");
-  if (connected.length === 0) return;
-  const renamed = <T>(record: Readonly<Record<string, T>>) =>
-    Object.fromEntries(Object.entries(record).map(([name, value]) => [name === from ? key : name, value]));
-  for (const { id, prices, ended } of connected) {
-    const entries = Object.entries(prices).map(
-      ([price, mapped]) => [price, serviceKey(mapped.service) === from ? { ...mapped, service: to } : mapped] as const,
-    );
-    await tx
-      .update(billingConnections)
-      .set({ prices: Object.fromEntries(entries), ended: renamed(ended) })
-      .where(eq(billingConnections.id, id));
-  }
-  const mentions = (column: SQLWrapper) => sql`strpos(${column}::text, ${JSON.stringify(from)}) > 0`;
-  const subscriptions = await tx
-    .select()
-    .from(billingSubscriptions)
-    .where(and(eq(billingSubscriptions.organizationId, organizationId), mentions(billingSubscriptions.register)));
-  for (const { register, ...name } of subscriptions) {
-    const { everServices, newest } = register;
-    const everRenamed = everServices.map((each) => (each === from ? key : each)).sort();
-    const changed = {
-      ...register,
-      everServices: everRenamed,
-      newest: { ...newest, services: renamed(newest.services) },
-    };
-    await tx.update(billingSubscriptions).set({ register: changed }).where(at(name));
-  }
-  const followed = await tx
-    .select({ contractId: contractBilling.contractId, applied: contractBilling.applied })
-    .from(contractBilling)
-    .where(and(eq(contractBilling.organizationId, organizationId), mentions(contractBilling.applied)));
-  for (const { contractId, applied } of followed) {
-    await tx
-      .update(contractBilling)
-      .set({ applied: { ...applied, services: renamed(applied.services) } })
-      .where(eq(contractBilling.contractId, contractId));
-  }
 }
 
 /** Finds the blocks of an organization's contracts whose key begins so, oldest first. */

@@ -5,12 +5,12 @@ import { isAnyOf } from "../../db/postgres/lists.ts";
 import { sentTogether } from "../../db/postgres/pipeline.ts";
 import {
   findServicesToLock,
-  linkedUser,
   type LockableService,
   putSubscriptions,
   readSubscriptions,
   type UserAddresses,
 } from "../../db/queries/billing.ts";
+import { linkedUser } from "../../db/queries/billing-messages.ts";
 import { lockContracts } from "../../db/queries/contracts.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { contracts } from "../../db/schema.ts";

@@ -1,6 +1,6 @@
 import { and, asc, eq, or } from "drizzle-orm";
 import type { BillingMessage, BillingOutcome, LinkContent } from "../../core/billing/message.ts";
-import { putLink } from "../../db/queries/billing.ts";
+import { putLink } from "../../db/queries/billing-messages.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
 import { billingMessages } from "../../db/schema.ts";
 import { auditAll } from "../audit.ts";

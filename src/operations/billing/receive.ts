@@ -9,7 +9,8 @@ import {
 import { databaseError, violates } from "../../db/postgres/connect.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { sentTogether } from "../../db/postgres/pipeline.ts";
-import { findConnection, insertMessages, lockNames, type ReceivedMessage } from "../../db/queries/billing.ts";
+import { findConnection } from "../../db/queries/billing.ts";
+import { insertMessages, lockNames, type ReceivedMessage } from "../../db/queries/billing-messages.ts";
 import { billingMessages } from "../../db/schema.ts";
 import { isIdentifier, moveOf, refuseMove } from "../access.ts";
 import { type Context, transaction } from "../context.ts";

@@ -1,6 +1,6 @@
 import { and, asc, count, eq, gt } from "drizzle-orm";
 import type { BillingOutcome } from "../../core/billing/message.ts";
-import { lockNames } from "../../db/queries/billing.ts";
+import { lockNames } from "../../db/queries/billing-messages.ts";
 import { billingMessages } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";

@@ -8,7 +8,8 @@ import { type FactsById, readFacts, recordChanges } from "../../db/queries/contr
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { recordServiceRemoval } from "../../db/queries/contract-levels.ts";
 import { lockSubscribers } from "../../db/queries/contracts.ts";
-import { renameInBilling, stopFollowingIn } from "../../db/queries/billing.ts";
+import { stopFollowingIn } from "../../db/queries/billing.ts";
+import { renameInBilling } from "../../db/queries/billing-renames.ts";
 import { followLevels, renameInHolds } from "../../db/queries/holds.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { endLeavingTerms } from "../../db/queries/overrides.ts";

@@ -8,7 +8,7 @@ import {
   type StateCounts,
 } from "../../db/queries/overview.ts";
 import { findNear, type NearUser } from "../../db/queries/near-limits.ts";
-import { countUnapplied } from "../../db/queries/billing.ts";
+import { countUnapplied } from "../../db/queries/billing-messages.ts";
 import { organizationRole } from "../access.ts";
 import { numericLimitsOf } from "../numeric-limits.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
