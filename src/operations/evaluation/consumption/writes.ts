@@ -13,7 +13,7 @@ import { balanceChanges, consumedOf, involvedLevels } from "../decision.ts";
 import type { Prepared } from "../prepare.ts";
 import type { QueuedEvaluation, QueuedRequest } from "../request.ts";
 
-/** What granted requests of a contract write, in their order. */
+/** Rows and events that granted requests of a contract write, in their order. */
 export interface Writes {
   /** By contract and balance. */
   budgets: Map<string, BudgetChange>;
