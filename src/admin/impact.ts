@@ -12,6 +12,12 @@ export type ChangeRequest =
   | { action: "disable" }
   | { action: "novation"; pricingVersion: string; from: readonly string[] };
 
+/** A change, with the name of its service. */
+export interface Changing {
+  service: string;
+  change: ChangeRequest;
+}
+
 /** A chosen target for one group of contracts, replacing the best fit. */
 export interface GroupTarget {
   pricingVersion: string;
