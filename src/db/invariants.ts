@@ -124,16 +124,17 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
   rollUpInvariant("hours"),
   rollUpInvariant("days"),
   {
-    rule: "what was used of each block equals the sum of its draws, and what it had left at its period's start follows from them",
+    rule: "what was used of each block, and what it keeps for open holds, equals the sum of its draws, and what it had left at its period's start follows from them",
     violations: `
-      select b.contract_id, b.service_id, b.limit_name, concat_ws(' ', b.used, b.period_left) as consumed,
-        concat_ws(' ', coalesce(d.amount, 0), b.amount - coalesce(d.of_periods, 0)) as moved
+      select b.contract_id, b.service_id, b.limit_name, concat_ws(' ', b.used, b.kept, b.period_left) as consumed,
+        concat_ws(' ', coalesce(d.amount, 0), coalesce(d.kept, 0), b.amount - coalesce(d.of_periods, 0)) as moved
       from contract_blocks b
       left join (
-        select block_id, sum(amount) as amount, sum(amount) filter (where kind = 'period') as of_periods
+        select block_id, sum(amount) filter (where kind <> 'kept') as amount, sum(amount) filter (where kind = 'kept') as kept,
+          sum(amount) filter (where kind = 'period') as of_periods
         from block_draws group by block_id
       ) d on d.block_id = b.id
-      where b.used <> coalesce(d.amount, 0)
+      where b.used <> coalesce(d.amount, 0) or b.kept <> coalesce(d.kept, 0)
         or (b.settled_at is null and b.period_left <> b.amount - coalesce(d.of_periods, 0))`,
   },
   {

@@ -114,6 +114,7 @@ export async function giveBlock(
       amount: block.amount,
       used: 0,
       left: block.amount,
+      kept: 0,
       pendingDraw: 0,
       from,
       expiresAt,
@@ -349,7 +350,7 @@ async function drawnOfRows(
   rows: readonly ListedBlock[],
   now: Date,
 ): Promise<ReadonlyMap<string, number>> {
-  const open = rows.filter(({ block }) => block.state === "open");
+  const open = rows.filter(({ block }) => block.state === "open" || block.kept > 0);
   const drawn = new Map<string, number>();
   for (const organizationId of new Set(open.map(({ block }) => block.organizationId))) {
     const userIds = open.filter(({ block }) => block.organizationId === organizationId).map(({ userId }) => userId);

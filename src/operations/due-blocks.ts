@@ -1,14 +1,23 @@
-import { sum, total } from "../core/exact.ts";
+import { sum } from "../core/exact.ts";
 import { creditTermsOf, type Rollover } from "../core/pricing/credits.ts";
 import type { Evaluation } from "../core/pricing/evaluate.ts";
 import {
   closeBlockPeriod,
+  keptOver,
   type PeriodClosing,
   type PeriodEnd,
   type ResettingLevel,
   restOf,
 } from "../core/pricing/block-periods.ts";
-import { drawnFrom, endBlocks, inDrawingOrder, isOpen, type StoredBlockState } from "../core/pricing/blocks.ts";
+import {
+  drawnFrom,
+  endBlocks,
+  followUsage,
+  inDrawingOrder,
+  isOpen,
+  type StoredBlockState,
+} from "../core/pricing/blocks.ts";
+import { isBound } from "../core/pricing/model.ts";
 import {
   type BlockDraw,
   changeBlocks,
@@ -38,7 +47,10 @@ import { blocksOf, evaluationIfAny, grantedLimit } from "./evaluations.ts";
  */
 
 /** The level of a block, as far as its draws depend on it. */
-type DrawnLevel = Pick<SeenLevel, "serviceId" | "limitName" | "consumed">;
+type DrawnLevel = Pick<SeenLevel, "serviceId" | "limitName" | "consumed" | "held">;
+
+/** Balance of a level that is gone. */
+const NO_USAGE = { consumed: 0, held: 0 };
 
 /** Milliseconds since 1970 from which an end is to be written, by the immutable list of blocks. */
 const firstEnds = new WeakMap<readonly SnapshotBlock[], number>();
@@ -57,9 +69,30 @@ export function hasDueBlock(blocks: readonly SnapshotBlock[], now: Date): boolea
   return first <= now.getTime();
 }
 
+/** True if ended blocks keep something for open holds. */
+export const hasKept = ({ blocks }: Pick<ContractSnapshot, "blocks">): boolean => blocks.some(({ kept }) => kept > 0);
+
+/**
+ * True if ended blocks keep more than open holds need, which is to be written before anything is decided. What they keep is what
+ * usage lacks, so a limit above usage is too high.
+ */
+export function keepsTooMuch(
+  contract: Pick<ContractSnapshot, "blocks" | "levels" | "services">,
+  evaluation: Evaluation | undefined,
+): boolean {
+  if (!hasKept(contract)) return false;
+  return contract.blocks.some((block) => {
+    const level = block.kept > 0 ? contract.levels.find((one) => sameLevel(one, block)) : undefined;
+    if (level === undefined) return false;
+    const limit = grantedLimit(contract, evaluation, level);
+    return level.held === 0 || (isBound(limit) && sum(level.consumed, level.held) < limit);
+  });
+}
+
 /** Returns the calendar of a level's resets. */
-const resettingLevel = ({ consumed, anchor, periodValue, periodUnit }: Level): ResettingLevel => ({
+const resettingLevel = ({ consumed, held, anchor, periodValue, periodUnit }: Level): ResettingLevel => ({
   consumed,
+  held,
   anchor,
   period: periodValue === null || periodUnit === null ? null : { value: periodValue, unit: periodUnit },
 });
@@ -141,10 +174,11 @@ export class BlockBook {
       left = left.filter(({ id }) => !ending.has(id));
       const level = levels.find((one) => sameLevel(one, of));
       const granted = level === undefined ? undefined : await this.#granted(level, new Date(at.getTime() - 1));
-      const { ended } = endBlocks(granted, level?.consumed ?? 0, blocksOf(this.#blocks, of), { ending, at });
-      for (const { block, amount } of ended) {
+      const { ended } = endBlocks(granted, level ?? NO_USAGE, blocksOf(this.#blocks, of), { ending, at });
+      for (const { block, amount, kept } of ended) {
         const isSpent = block.left === amount;
         this.#fix(block, amount, "end", endedAt);
+        this.#keep(block, kept, endedAt);
         this.#close(block.id, {
           state: isSpent ? "spent" : state,
           endedAt,
@@ -154,6 +188,27 @@ export class BlockBook {
       }
     }
     this.#settle();
+  }
+
+  /**
+   * Makes what ended blocks keep for open holds follow the balances. `before`: last moment at which it counted, with the blocks
+   * that were open then.
+   */
+  async follow(levels: readonly DrawnLevel[], at: Date, before = at): Promise<void> {
+    for (const level of levels) {
+      const those = blocksOf(this.#blocks, level);
+      if (!those.some(({ kept }) => kept > 0)) continue;
+      for (const { block, amount, kept } of followUsage(await this.#granted(level, before), level, those, before)) {
+        this.#fix(block, amount, "end", at);
+        this.#keep(block, kept, at);
+        this.#change(block.id, { drawn: sum(block.drawn ?? 0, amount) });
+      }
+    }
+  }
+
+  /** True if an ended block of the level keeps something. */
+  keeps(level: DrawnLevel): boolean {
+    return blocksOf(this.#blocks, level).some(({ kept }) => kept > 0);
   }
 
   /**
@@ -172,9 +227,19 @@ export class BlockBook {
       this.#change(draw.block.id, { left: restOf(draw) });
     }
     for (const { id } of closing.spent) this.#close(id, { state: "spent", endedAt: startsAt, settledAt: startsAt });
-    for (const { id } of closing.settled) this.#change(id, { settledAt: startsAt });
-    for (const { block, resetsLeft, expiresAt } of closing.kept) this.#change(block.id, { resetsLeft, expiresAt });
-    for (const { id } of closing.expired) this.#close(id, { state: "expired", endedAt: startsAt, settledAt: startsAt });
+    for (const { block, amount, kept } of closing.settled) {
+      const drawn = block.drawn ?? 0;
+      if (kept > 0) this.#fix(block, -drawn, "end", startsAt);
+      this.#fix(block, kept > 0 ? sum(drawn, amount) : amount, "period", startsAt);
+      this.#keep(block, kept, startsAt);
+      this.#change(block.id, kept > 0 ? keptOver(block, amount, kept) : { settledAt: startsAt });
+    }
+    for (const { block, resetsLeft, expiresAt } of closing.extended) this.#change(block.id, { resetsLeft, expiresAt });
+    for (const { block, kept } of closing.expired) {
+      this.#keep(block, kept, startsAt);
+      const settledAt = kept > 0 ? null : startsAt;
+      this.#close(block.id, { state: "expired", endedAt: startsAt, settledAt, drawn: 0 });
+    }
     this.#settle();
     if (closing.carried !== undefined) this.#carryOver(level, closing.carried, startsAt);
     return terms !== undefined || blocksOf(this.#blocks, level).some(({ resetsLeft }) => resetsLeft !== null);
@@ -195,6 +260,7 @@ export class BlockBook {
       amount,
       used: 0,
       left: amount,
+      kept: 0,
       pendingDraw: 0,
       from: startsAt,
       expiresAt,
@@ -232,7 +298,7 @@ export class BlockBook {
     }
   }
 
-  /** Returns what is drawn now from each open block, by id, and is not fixed yet. */
+  /** Returns what is drawn now from each block, by id, and is not fixed yet. */
   async drawnNow(levels: readonly DrawnLevel[], now: Date): Promise<Map<string, number>> {
     const all = new Map<string, number>();
     for (const level of levels) {
@@ -262,11 +328,25 @@ export class BlockBook {
       .filter(({ remaining }) => remaining > 0);
   }
 
-  #fix(block: CountingBlock, amount: number, kind: BlockDraw["kind"], at: Date): void {
-    if (amount === 0) return;
-    const { id: blockId, contractId, organizationId } = block;
-    this.#draws.push({ blockId, contractId, organizationId, kind, at, amount });
-    this.#change(block.id, { used: total([block.used, amount]) });
+  #fix(block: CountingBlock, amount: number, kind: Exclude<BlockDraw["kind"], "kept">, at: Date): void {
+    this.#draw(block, amount, kind, at);
+    if (amount !== 0) this.#change(block.id, { used: sum(this.#find(block.id).used, amount) });
+  }
+
+  /** Changes what a block keeps. */
+  #keep(block: CountingBlock, kept: number, at: Date): void {
+    this.#draw(block, sum(kept, -block.kept), "kept", at);
+    if (kept !== block.kept) this.#change(block.id, { kept });
+  }
+
+  #draw({ id, contractId, organizationId }: CountingBlock, amount: number, kind: BlockDraw["kind"], at: Date): void {
+    if (amount !== 0) this.#draws.push({ blockId: id, contractId, organizationId, kind, at, amount });
+  }
+
+  #find(id: string): CountingBlock {
+    const found = this.#blocks.find((block) => block.id === id);
+    if (found === undefined) throw new Error(`block ${id} does not count`);
+    return found;
   }
 
   #close(id: string, end: Pick<CountingBlock, "state" | "endedAt" | "settledAt"> & Partial<CountingBlock>): void {
@@ -277,11 +357,9 @@ export class BlockBook {
   }
 
   #change(id: string, change: Partial<CountingBlock>): CountingBlock {
-    const index = this.#blocks.findIndex((block) => block.id === id);
-    const before = this.#blocks[index];
-    if (before === undefined) throw new Error(`block ${id} does not count`);
+    const before = this.#find(id);
     const after = { ...before, ...change };
-    this.#blocks[index] = after;
+    this.#blocks[this.#blocks.indexOf(before)] = after;
     this.#changed.add(id);
     return after;
   }
@@ -306,7 +384,7 @@ export class BlockBook {
   }
 }
 
-/** Returns what is drawn from open blocks of a contract and not fixed yet, by id. */
+/** Returns what is drawn from blocks of a contract and not fixed yet, by id. */
 export async function drawnOf(
   ctx: Context,
   contract: ContractSnapshot,

@@ -110,7 +110,7 @@ async function writeDueMoments(
   };
   let levels = contract.levels;
   const counted: CountedEnd<SeenLevel>[] = [];
-  for (const moment of [...book.endsUntil(now), now]) {
+  for (let moment = nextMoment(book, levels, undefined, now); ; moment = nextMoment(book, levels, moment, now)) {
     const applied = await applyDue(ctx.db, contractId, levels, {
       operationId,
       now: moment,
@@ -119,10 +119,22 @@ async function writeDueMoments(
     });
     levels = applied.levels;
     counted.push(...applied.counted);
+    await book.follow(levels, moment, new Date(moment.getTime() - 1));
     await book.expire(levels, moment);
+    if (moment.getTime() === now.getTime()) break;
   }
+  await book.follow(levels, now);
   book.endSpent(now);
   return { levels, counted, blockEvents: await book.write(now), budgetEvents: await budgets.write() };
+}
+
+/** Returns the next moment up to `now` at which a block ends. Stops at ends of holds, too, while ended blocks keep something. */
+function nextMoment(book: BlockBook, levels: readonly SeenLevel[], last: Date | undefined, now: Date): Date {
+  const dues = levels.flatMap((level) => (level.holdDue !== null && book.keeps(level) ? [level.holdDue] : []));
+  const moments = [...book.endsUntil(now), ...dues]
+    .map(Number)
+    .filter((moment) => moment > (last?.getTime() ?? -Infinity));
+  return new Date(Math.min(now.getTime(), ...moments));
 }
 
 /** Moves the balances of budgets by ends of holds that are due, and writes them at the end. */

@@ -69,9 +69,18 @@ test("credits that are revoked keep what was used", async () => {
   await page.getByRole("menuitem", { name: "Revoke credits" }).click();
   const dialog = page.getByRole("dialog", { name: "Revoke 50 Max tasks?" });
   await dialog.getByText("ada loses the 50 that are left.").waitFor();
+  await dialog.getByText("What open holds need of them stays until the holds end.").waitFor();
   await expectAccessible(page);
   await dialog.getByRole("button", { name: "Revoke credits" }).click();
   await page.getByText("Credits revoked").waitFor();
+  await page.getByText("250 of 270, 20 held").waitFor();
+  const parts = page.getByRole("list", { name: "Parts of Max tasks" });
+  await expect
+    .poll(() => parts.getByRole("listitem").allInnerTexts())
+    .toEqual(["200 from the plan", "50 used of credits in this period", "20 held"]);
+  const { data } = await own.call<{ data: { id: string }[] }>("GET", "/contracts/ada/holds", undefined, own.key);
+  await own.call("DELETE", `/holds/${data[0]?.id}`, undefined, own.key);
+  await own.open("/contracts/ada", "ada");
   await page.getByText("250 of 250").waitFor();
   await credits().getByText("No credits. The plan and add-ons decide.").waitFor();
 });

@@ -146,7 +146,7 @@ describe("the cases", () => {
     setNow(START + 120_000);
     const settled = await api.call<Answer>("POST", `/holds/${hold?.id}`, { key, body: { [TASKS]: 80 } });
     expect(settled.body).toMatchObject({ eval: true, remaining: { [TASKS]: 0 } });
-    expect(await state(userId)).toEqual([200, 280, 0]);
+    expect(await state(userId)).toEqual([280, 280, 0]);
   });
 
   test("11: one key gives one block, however often it is sent at once", async () => {

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { Reference as Budgets, type ReferenceBudget } from "../core/pricing/budgets.reference.ts";
-import { Reference as Blocks } from "../core/pricing/blocks.reference.ts";
+import { HeldReference as Blocks } from "../core/pricing/held-blocks.reference.ts";
 import { openServers, type Servers } from "../crossing/world.ts";
 import type { Method } from "../support/api.ts";
 import { contract, upload } from "../support/contracting.ts";
@@ -297,22 +297,38 @@ class History {
         this.resetAt = boundaryAfter(this.resetAt);
       } else {
         const due = this.blocks.blocks.find((one) => one.fixed === null && !one.isGone && one.expiresAt === block);
+        this.follow(next - 1);
         this.blocks.end(due?.id ?? "", next - 1);
       }
+      this.follow(next === hold ? next - 1 : next);
     }
     this.now = to;
+    this.follow(to);
+  }
+  /** Makes what ended blocks keep follow the balance. */
+  follow(at: number): void {
+    this.blocks.held = this.held;
+    this.blocks.follow(at);
   }
   reset(at: number): void {
     const unused = this.blocks.granted - this.blocks.consumed;
+    this.blocks.held = this.held;
     this.blocks.reset(at);
+    const over: [string, number][] = [];
     this.period += 1;
     this.periodSince = at + 1;
     for (const block of this.blocks.blocks) {
       const left = this.resetsLeft.get(block.id);
       if (left === undefined) continue;
       this.resetsLeft.set(block.id, left - 1);
-      if (left === 1) block.isGone = true;
+      if (left !== 1) continue;
+      if (!block.isGone) over.push([block.id, block.amount - block.before]);
+      block.isGone = true;
     }
+    this.blocks.keepOver(over);
+    this.carryOver(at, unused);
+  }
+  carryOver(at: number, unused: number): void {
     if (!this.rolls) return;
     const open = this.blocks.blocks.filter(({ id, isGone }) => !isGone && this.resetsLeft.has(id));
     const carried = Math.min(unused, ROLLOVER.max - open.reduce((sum, { amount, before }) => sum + amount - before, 0));
@@ -497,6 +513,7 @@ async function run(history: History, step: Step, index: number): Promise<void> {
       const isOver = block.isGone || block.fixed !== null || block.before + drawn === block.amount;
       const answer = await history.call("DELETE", `/contracts/${userId}/blocks/${block.real}`);
       expect(answer.status).toBe(isOver ? 409 : 204);
+      blocks.held = history.held;
       if (!isOver) blocks.end(block.id, history.now);
       return;
     }
@@ -573,6 +590,7 @@ async function check(history: History): Promise<void> {
   const { body } = await history.call<BalanceBody[]>("GET", `/contracts/${userId}/balances`);
   const [balance] = body;
   if (balance === undefined) throw new Error(`${userId} has no balance`);
+  history.follow(now);
   const limit = blocks.limit(now);
   const drawn = blocks.drawn(now);
   const open = blocks.blocks

@@ -194,6 +194,9 @@ function Revoke({ contract, block, onClose }: { contract: Contract; block: Block
     after: onClose,
   });
   const remaining = formatNumber(block.remaining);
+  const isHeld = contract.balances?.some(
+    ({ service, limit, held }) => held > 0 && service === block.service && limit === block.limit,
+  );
   return (
     <Confirm
       title={t.revokeTitle(remaining, formatName(block.limit))}
@@ -203,6 +206,7 @@ function Revoke({ contract, block, onClose }: { contract: Contract; block: Block
       onClose={onClose}
     >
       <p>{t.revokeLead(nameOf(contract), remaining)}</p>
+      {isHeld ? <p>{t.revokeHeld}</p> : null}
     </Confirm>
   );
 }

@@ -74,7 +74,10 @@ function Parts({ usage }: { usage: Usage }) {
   const { balance, held } = usage;
   if (balance === undefined || !isBound(balance.granted) || typeof usage.allowed !== "number") return null;
   const blocks = partsOf(usage);
-  const drawn = total([usage.allowed, -balance.granted, ...blocks.map(({ remaining }) => -remaining)]);
+  const given = total([usage.allowed, -balance.granted, ...blocks.map(({ remaining }) => -remaining)]);
+  // A limit that is full with holds may have what ended blocks keep for them, which is not used yet.
+  const isFull = held > 0 && total([usage.consumed, held]) >= usage.allowed;
+  const drawn = isFull ? Math.min(given, Math.max(0, total([usage.consumed, -balance.granted]))) : given;
   if (blocks.length === 0 && drawn <= 0) return null;
   return (
     <ul className="meter-parts" aria-label={credits.parts(formatName(usage.limit))}>

@@ -37,6 +37,7 @@ export const credits = {
   revoke: "Revoke credits",
   keep: "Keep credits",
   revokeTitle: (amount: string, limit: string) => `Revoke ${amount} ${limit}?`,
+  revokeHeld: "What open holds need of them stays until the holds end.",
   revokeLead: (name: string, remaining: string) =>
     `${name} loses the ${remaining} that are left. What was used stays counted.`,
   revoked: "Credits revoked",

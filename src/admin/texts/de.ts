@@ -834,6 +834,7 @@ export const de: Texts = {
     revoke: "Guthaben zurücknehmen",
     keep: "Guthaben behalten",
     revokeTitle: (amount, limit) => `${amount} ${limit} zurücknehmen?`,
+    revokeHeld: "Was offene Reservierungen davon brauchen, bleibt, bis sie enden.",
     revokeLead: (name, remaining) => `${name} verliert den Rest von ${remaining}. Was genutzt wurde, bleibt gezählt.`,
     revoked: "Guthaben zurückgenommen",
     parts: (limit) => `Teile von ${limit}`,

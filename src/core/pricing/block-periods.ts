@@ -1,8 +1,17 @@
 import { sum, total } from "../exact.ts";
 import { nextBoundary } from "../period.ts";
-import { type Block, type BlockOrigin, carriedOver, closePeriod, type Drawn } from "./blocks.ts";
+import {
+  type Block,
+  type BlockOrigin,
+  carriedOver,
+  closePeriod,
+  type Drawn,
+  type EndedBlock,
+  sharedOut,
+  type Usage,
+} from "./blocks.ts";
 import type { Rollover } from "./credits.ts";
-import type { Period } from "./model.ts";
+import { isBound, type Period } from "./model.ts";
 
 /** Maximum resets that are passed one by one. Those after them are passed at once. */
 export const MAX_RESETS = 1000;
@@ -15,8 +24,7 @@ export interface PeriodBlock extends Block {
 }
 
 /** A level's balance and the calendar of its resets. `anchor` and `period` are null if it never resets. */
-export interface ResettingLevel {
-  readonly consumed: number;
+export interface ResettingLevel extends Usage {
   readonly anchor: Date | null;
   readonly period: Period | null;
 }
@@ -45,15 +53,18 @@ export interface PeriodClosing<B extends PeriodBlock> {
   readonly drawn: readonly Drawn<B>[];
   /** Blocks with nothing left. */
   readonly spent: readonly B[];
-  /** Blocks that ended within the period, which no longer count. */
-  readonly settled: readonly B[];
+  /**
+   * Blocks that ended within the period, with what was drawn of what they kept. They no longer count, unless open holds still
+   * need something of them in the next period.
+   */
+  readonly settled: readonly EndedBlock<B>[];
   /** Blocks that later resets carry over, with their new end. */
-  readonly kept: readonly (CarriedEnd & { readonly block: B })[];
-  /** Blocks that no later reset carries over. */
-  readonly expired: readonly B[];
+  readonly extended: readonly (CarriedEnd & { readonly block: B })[];
+  /** Blocks that no later reset carries over, with what they keep for open holds. */
+  readonly expired: readonly { readonly block: B; readonly kept: number }[];
   /** New block of what was not used. Undefined for nothing. */
   readonly carried: (CarriedEnd & { readonly amount: number }) | undefined;
-  /** Blocks that count in the next period, without `carried`. */
+  /** Blocks that count in the next period, without `carried`: also those that only keep something for open holds. */
   readonly left: readonly B[];
 }
 
@@ -75,8 +86,8 @@ export function closeBlockPeriod<B extends PeriodBlock>(
   { granted, terms }: { granted: unknown; terms: Rollover | undefined },
   { at, after, isLast = false }: PeriodEnd,
 ): PeriodClosing<B> {
-  const { blocks: open, drawn, spent } = closePeriod(granted, level.consumed, blocks, at);
-  const kept: (CarriedEnd & { block: B })[] = [];
+  const { blocks: open, drawn, spent, ended } = closePeriod(granted, level.consumed, blocks, at);
+  const extended: (CarriedEnd & { block: B })[] = [];
   const expired: B[] = [];
   const left: B[] = [];
   for (const block of open) {
@@ -84,26 +95,57 @@ export function closeBlockPeriod<B extends PeriodBlock>(
     if (resetsLeft === null) left.push(block);
     else if (resetsLeft > 1 && !isLast) {
       const end = { resetsLeft: resetsLeft - 1, expiresAt: endOfReset(level, after, resetsLeft - 1) };
-      kept.push({ block, ...end });
+      extended.push({ block, ...end });
       left.push({ ...block, ...end });
     } else expired.push(block);
   }
   const carries = terms !== undefined && !isLast;
   const rollover = total(left.filter(({ origin }) => origin === "rollover").map((block) => block.left));
   const amount = carries ? carriedOver(granted, level.consumed, rollover, terms.max) : 0;
+  // Holds go on over the reset, and may hold more than the next period grants.
+  const restById = new Map<string, number>([
+    ...ended.map((each) => [each.block.id, sum(each.block.kept, -each.amount)] as const),
+    ...expired.map((block) => [block.id, block.left] as const),
+  ]);
+  const added = left.map((block) => -(block.from <= at ? block.left : 0));
+  const lacking = level.held > 0 && isBound(granted) ? total([level.held, -granted, -amount, ...added]) : 0;
+  const shares = sharedOut(
+    lacking,
+    [...ended.map(({ block }) => block), ...expired],
+    ({ id }) => restById.get(id) ?? 0,
+  );
+  const settled = ended.map((each) => ({ ...each, kept: shares.get(each.block.id) ?? 0 }));
+  const over = expired.map((block) => ({ block, kept: shares.get(block.id) ?? 0 }));
   return {
     drawn,
     spent,
-    settled: blocks.filter((block) => block.drawn !== null),
-    kept,
-    expired,
-    left,
+    settled,
+    extended,
+    expired: over,
+    left: [
+      ...left,
+      ...settled.flatMap(({ block, amount, kept }) =>
+        kept > 0 ? [{ ...block, ...keptOver(block, amount, kept) }] : [],
+      ),
+      ...over.flatMap(({ block, kept }) => (kept > 0 ? [{ ...block, drawn: 0, kept }] : [])),
+    ],
     carried:
       carries && amount > 0
         ? { amount, resetsLeft: terms.periods, expiresAt: endOfReset(level, after, terms.periods) }
         : undefined,
   };
 }
+
+/** Returns what an ended block counts with in the next period, in which it only keeps something for open holds. */
+export const keptOver = (
+  { left, drawn }: Block,
+  amount: number,
+  kept: number,
+): Pick<Block, "left" | "drawn" | "kept"> => ({
+  left: total([left, -(drawn ?? 0), -amount]),
+  drawn: 0,
+  kept,
+});
 
 /** Takes what was drawn off the rest of a block. */
 export const restOf = ({ block, amount }: Drawn<Block>): number => sum(block.left, -amount);

@@ -50,13 +50,33 @@ export async function changeBlocks(
     await tx.execute(sql`
       update contract_blocks b set used = given.used, period_left = given.left, expires_at = given."expiresAt",
         resets_left = given."resetsLeft", state = given.state, ended_at = given."endedAt", settled_at = given."settledAt",
-        pending_draw = given."pendingDraw"
+        pending_draw = given."pendingDraw", kept = given.kept
       from json_to_recordset(${JSON.stringify(rows)}::text::json) as given
         (id text, used numeric, "left" numeric, "expiresAt" timestamptz, "resetsLeft" integer, state text,
-          "endedAt" timestamptz, "settledAt" timestamptz, "pendingDraw" numeric)
+          "endedAt" timestamptz, "settledAt" timestamptz, "pendingDraw" numeric, kept numeric)
       where b.contract_id = ${contractId} and b.id = given.id`);
   }
-  if (draws.length > 0) await tx.insert(blockDraws).values([...draws]);
+  if (draws.length > 0) {
+    const { blockId, at, kind, organizationId } = blockDraws;
+    await tx
+      .insert(blockDraws)
+      .values(summed(draws))
+      // Several changes of one millisecond are one.
+      .onConflictDoUpdate({
+        target: [blockId, at, kind, organizationId],
+        set: { amount: sql`${blockDraws.amount} + excluded.amount` },
+      });
+  }
+}
+
+/** Sums draws of one block, moment and kind: a statement cannot change a row twice. */
+function summed(draws: readonly BlockDraw[]): BlockDraw[] {
+  const sums = new Map<string, BlockDraw>();
+  for (const draw of draws) {
+    const key = `${draw.blockId} ${draw.at.getTime()} ${draw.kind}`;
+    sums.set(key, { ...draw, amount: sum(sums.get(key)?.amount ?? 0, draw.amount) });
+  }
+  return [...sums.values()];
 }
 
 /** Gives the contract a new row version. */
@@ -270,15 +290,17 @@ export async function closeBlocksOf(tx: Database, levels: SQL, now: Date): Promi
   await tx.execute(sql`
     with closed as (
       update contract_blocks b set used = b.used + b.pending_draw, period_left = b.period_left - b.pending_draw,
-        settled_at = case when b.state <> 'open' then ${now.toISOString()}::timestamptz end, pending_draw = 0
+        settled_at = case when b.state <> 'open' then ${now.toISOString()}::timestamptz end, pending_draw = 0, kept = 0
       from contract_blocks o
       where o.contract_id = b.contract_id and o.id = b.id and b.settled_at is null and (b.contract_id, b.service_id, b.limit_name) in (
         select contract_id, service_id, limit_name from usage_levels where ${levels})
-      returning b.id, b.contract_id, b.organization_id, o.pending_draw
+      returning b.id, b.contract_id, b.organization_id, o.pending_draw, o.kept
     )
     insert into block_draws (block_id, contract_id, organization_id, kind, at, amount)
-    select id, contract_id, organization_id, 'period', ${now.toISOString()}::timestamptz, pending_draw
-    from closed where pending_draw > 0`);
+    select id, contract_id, organization_id, kind, ${now.toISOString()}::timestamptz, amount
+    from closed cross join lateral (values ('period', pending_draw), ('kept', -kept)) as fixed (kind, amount)
+    where amount <> 0
+    on conflict on constraint block_draws_pk do update set amount = block_draws.amount + excluded.amount`);
 }
 
 /**
@@ -300,16 +322,19 @@ export async function endLeavingBlocks(
   >(sql`
     with gone as (
       update contract_blocks b set used = b.used + b.pending_draw, period_left = b.period_left - b.pending_draw,
-        pending_draw = 0, settled_at = ${now.toISOString()}::timestamptz,
+        pending_draw = 0, kept = 0, settled_at = ${now.toISOString()}::timestamptz,
         state = case when b.state <> 'open' then b.state when b.amount = b.used + b.pending_draw then 'spent' else 'revoked' end,
         ended_at = coalesce(b.ended_at, ${now.toISOString()}::timestamptz)
       from contract_blocks o
       where o.contract_id = b.contract_id and o.id = b.id and b.settled_at is null and ${isAnyOf(sql`b.contract_id`, contractIds)}
         and b.id in (select id from contract_blocks where ${isAnyOf(sql`contract_id`, contractIds)} and ${leaving})
-      returning b.*, o.state <> 'open' as has_ended, o.pending_draw as drawn
+      returning b.*, o.state <> 'open' as has_ended, o.pending_draw as drawn, o.kept as was_kept
     ), drawn as (
       insert into block_draws (block_id, contract_id, organization_id, kind, at, amount)
-      select id, contract_id, organization_id, 'end', ${now.toISOString()}::timestamptz, drawn from gone where drawn > 0
+      select id, contract_id, organization_id, kind, ${now.toISOString()}::timestamptz, fixed.amount
+      from gone cross join lateral (values ('end', drawn), ('kept', -was_kept)) as fixed (kind, amount)
+      where fixed.amount <> 0
+      on conflict on constraint block_draws_pk do update set amount = block_draws.amount + excluded.amount
     )
     select g.id, g.contract_id as "contractId", g.organization_id as "organizationId", g.limit_name as "limitName", g.origin,
       g.state, g.amount, g.used, g.has_ended as "hasEnded", c.user_id as "userId", s.name_key as "serviceName"
@@ -351,5 +376,6 @@ export async function readBlocksAt(db: Database, contractId: string, at: Date): 
     ...row,
     left: sum(row.amount, -sumOf(row.id, "period")),
     drawn: row.endedAt !== null && row.endedAt <= at ? sumOf(row.id, "end") : null,
+    kept: sumOf(row.id, "kept"),
   }));
 }

@@ -153,7 +153,7 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
     (select json_agg(json_build_object(
         'id', b.id, 'serviceId', b.service_id, 'limitName', b.limit_name, 'left', b.period_left, 'from', b.starts_at,
         'expiresAt', b.expires_at, 'createdAt', b.created_at,
-        'drawn', case when b.state <> 'open' then b.used + b.period_left - b.amount end) order by b.id)
+        'drawn', case when b.state <> 'open' then b.used + b.period_left - b.amount end, 'kept', b.kept) order by b.id)
       from contract_blocks b where b.contract_id = c.id and b.settled_at is null) as blocks,
     ${BUDGETS_JSON} as budgets,
     (select o.usage_thresholds from organizations o where o.id = c.organization_id) as thresholds

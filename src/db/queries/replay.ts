@@ -138,6 +138,7 @@ export async function readReplayRecords(
         select json_agg(json_build_object('id', b.id, 'serviceId', b.service_id, 'limitName', b.limit_name, 'origin', b.origin,
           'left', b.amount - ${drawsOf("period", before)},
           'drawn', case when b.ended_at <= ${moment(before)} then ${drawsOf("end", before)} end,
+          'kept', ${drawsOf("kept", before)},
           'from', ${milliseconds("b.starts_at")}, 'expiresAt', ${milliseconds("b.expires_at")},
           'createdAt', ${milliseconds("b.created_at")},
           'revokedAt', case when b.state = 'revoked' and b.ended_at > ${moment(before)} then ${milliseconds("b.ended_at")} end)
@@ -233,7 +234,7 @@ const balancesBefore = (
         from (select distinct on (budget, spender) * from used order by budget, spender, since desc) u
       ) end`;
 
-const drawsOf = (kind: "period" | "end", until: Date): SQL => sql`coalesce((
+const drawsOf = (kind: "period" | "end" | "kept", until: Date): SQL => sql`coalesce((
           select sum(d.amount) from block_draws d where d.block_id = b.id and d.kind = ${sql.raw(`'${kind}'`)}
             and d.at <= ${moment(until)}), 0)`;
 

@@ -111,7 +111,7 @@ export async function* readSubscribers(
     : sql`null::float8`;
   const added = hasBlocks
     ? sql`- coalesce((
-          select sum(case when b.state <> 'open' then b.used + b.period_left - b.amount
+          select sum(case when b.state <> 'open' then b.used + b.period_left - b.amount + b.kept
             when ${isOpen} then b.period_left end)
           from contract_blocks b where b.contract_id = u.contract_id and b.service_id = u.service_id
             and b.limit_name = u.limit_name and b.settled_at is null), 0)`

@@ -174,7 +174,7 @@ export async function readDraws(
   const rows = await db.execute<Row>(sql`
     with draw as materialized (
       select d.block_id as id, d.amount from block_draws d
-      where d.at >= ${moment(filter.from)} and d.at < ${moment(filter.to)}
+      where d.kind <> 'kept' and d.at >= ${moment(filter.from)} and d.at < ${moment(filter.to)}
         and ${"contractId" in owner ? sql`d.contract_id = ${owner.contractId}` : sql`d.organization_id = ${owner.organizationId}`}
       union all
       select g.id, g.amount from json_to_recordset(${given}::json) as g (id text, amount numeric)

@@ -22,6 +22,8 @@ export const contractBlocks = pgTable(
     used: amount("used").notNull().default(0),
     /** Rest at the start of the running period. */
     left: amount("period_left").notNull(),
+    /** Amount that open holds still need of an ended block, beyond its draw. Sum of its draws of kind `kept`. */
+    kept: amount("kept").notNull().default(0),
     /** Draw of the running period. Written before a change that may end its level, which fixes it. */
     pendingDraw: amount("pending_draw").notNull().default(0),
     from: moment("starts_at").notNull(),
@@ -61,24 +63,28 @@ export const contractBlocks = pgTable(
     check("contract_blocks_state_known", sql`${t.state} in ('open', 'spent', 'expired', 'revoked')`),
     check("contract_blocks_origin_known", sql`${t.origin} in ('given', 'rollover', 'billing')`),
     check("contract_blocks_ended_whole", sql`(${t.state} = 'open') = (${t.endedAt} is null)`),
+    check("contract_blocks_kept", sql`${t.kept} >= 0 and ${t.used} + ${t.kept} <= ${t.amount}`),
     check("contract_blocks_amounts", sql`${t.used} >= 0 and ${t.used} <= ${t.amount} and ${t.left} >= 0`),
   ],
 );
 
-/** Fixed draws of blocks. An end of a period of the level fixes one, and the end of the block. */
+/**
+ * Fixed draws of blocks. An end of a period of the level fixes one, and the end of the block. Of kind `kept`: changes of what an
+ * ended block keeps for open holds, which is no draw.
+ */
 export const blockDraws = pgTable(
   "block_draws",
   {
     blockId: text("block_id").notNull(),
     contractId: text("contract_id").notNull(),
     organizationId: text("organization_id").notNull(),
-    kind: text("kind").$type<"period" | "end">().notNull(),
+    kind: text("kind").$type<"period" | "end" | "kept">().notNull(),
     at: moment("at").notNull(),
     amount: amount("amount").notNull(),
   },
   (t) => [
     primaryKey({ name: "block_draws_pk", columns: [t.blockId, t.at, t.kind, t.organizationId] }),
     index("block_draws_contract_idx").on(t.contractId, t.at),
-    check("block_draws_kind_known", sql`${t.kind} in ('period', 'end')`),
+    check("block_draws_kind_known", sql`${t.kind} in ('period', 'end', 'kept')`),
   ],
 );

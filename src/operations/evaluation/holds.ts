@@ -8,7 +8,7 @@ import { noteDenial } from "./budget-denials.ts";
 import { noBudgetWrites } from "./budget-moves.ts";
 import { moveHeld, settledBudgets } from "./held-budgets.ts";
 import { settleSerially } from "./consumption/serial.ts";
-import { evaluatedOrganization } from "./prepare.ts";
+import { afterHoldEnds, evaluatedOrganization } from "./prepare.ts";
 import { holdEnded, requireHold, withOpenHold } from "./open-hold.ts";
 import type { HoldView, PricedUnits, SettlementAnswer, UnitCosts, Units } from "./request.ts";
 import { viewHold, wrongAmounts } from "./settlement.ts";
@@ -118,6 +118,7 @@ export async function releaseHold(ctx: Context, id: string): Promise<void> {
       moveHeld({ ...opened, budgets }, opened, settledBudgets({ budgets }, hold, {}), writes);
       await endHolds(ctx.db, [{ hold, state: "released", endedAt: at, counted: hold.counted }]);
       await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
+      await afterHoldEnds(ctx, opened, opened);
     },
     ({ state, onExpiry }) => {
       const isGivenBack = state === "released" || (state === "expired" && onExpiry === "release");

@@ -22,10 +22,10 @@ import {
 } from "./held-budgets.ts";
 import { recordUsage } from "./consumption/record.ts";
 import { requireHold, withOpenHold } from "./open-hold.ts";
-import { isOver } from "./prepare.ts";
+import { afterHoldEnds, isOver } from "./prepare.ts";
 import type { PricedUnits, SettlementAnswer, UnitCosts, Units } from "./request.ts";
 import { type Amounts, hasFewer, newCosts, newUnits, unitsAfter } from "./reported-units.ts";
-import { decideSettlement, viewHold, wrongAmounts } from "./settlement.ts";
+import { decideSettlement, viewHold, withLimitsNow, wrongAmounts } from "./settlement.ts";
 import { amountsOf, costOf, priceUnits, ratesAt } from "./units.ts";
 
 /*
@@ -153,9 +153,11 @@ export async function countOpened(ctx: Context, opened: Opened, totals: Totals):
   const changed = changedHold(opened, totals, difference, { left, given, changes });
   await reportHold(ctx.db, changed);
   await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
-  const { events, raised } = usageEvents(contract, userId, decision.changes);
+  const after = await afterHoldEnds(ctx, { organizationId, userId }, opened);
+  const shown = withLimitsNow(decision, hold, plain ? { ...after, decidedBy } : after);
+  const { events, raised } = usageEvents(contract, userId, shown.changes);
   await recordUsage(ctx, organizationId, { events: [...events, ...writes.events.map(({ event }) => event)], raised });
-  return { ...answer, ...usageWith(answer, left, given), hold: viewHold(changed, userId, at) };
+  return { ...shown.answer, ...usageWith(shown.answer, left, given), hold: viewHold(changed, userId, at) };
 }
 
 /** Compares the totals of a report with what is known. Only the end of a hold takes less than that for its totals. */

@@ -14,7 +14,7 @@ import { contracts } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
-import { hasDueBlock, rolloverOf } from "../due-blocks.ts";
+import { hasDueBlock, hasKept, keepsTooMuch, rolloverOf } from "../due-blocks.ts";
 import { applyDueOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { blocksOf, evaluationIfAny, evaluationOf, evaluationWithoutBlocks } from "../evaluations.ts";
@@ -60,7 +60,11 @@ export function prepareContract(ctx: Context, userId: string): MaybePromise<Prep
     if (contract === null) throw contractNotFound(userId);
     const now = ctx.resources.now();
     if (needsRenewal(contract, now)) return withLockedContract(ctx, name, async (_, prepared) => prepared);
-    return prepare(ctx, contract, now);
+    return chain(prepare(ctx, contract, now), (prepared) =>
+      keepsTooMuch(prepared.contract, prepared.evaluation)
+        ? withLockedContract(ctx, name, async (_, current) => current)
+        : prepared,
+    );
   });
 }
 
@@ -136,8 +140,24 @@ export function withLockedHolder<T>(
 ): Promise<T> {
   return withCurrentContract(ctx, name, async (ctx, contract, at) => {
     const current = await applyDueOf(ctx, contract, name, at);
-    return work(ctx, { contract: current, at, evaluation: await evaluationIfAny(ctx, contract, at) });
+    return work(ctx, { contract: current, at, evaluation: await evaluationIfAny(ctx, current, at) });
   });
+}
+
+/**
+ * Returns a locked contract as it is after ends of its holds: what ended blocks kept for them has left its limits. Call it within
+ * the work of {@link withLockedHolder}, after they are written.
+ */
+export async function afterHoldEnds(
+  ctx: Context,
+  { organizationId, userId }: EndUserName,
+  holder: LockedHolder,
+): Promise<LockedHolder> {
+  const { contract: before, at } = holder;
+  const found = hasKept(before) ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
+  if (found === undefined) return holder;
+  const contract = await applyDueOf(ctx, found, { organizationId, userId }, at);
+  return { contract, at, evaluation: await evaluationIfAny(ctx, contract, at) };
 }
 
 /** Applies the scheduled change and renews the billing period, if due. Resets no balance. */

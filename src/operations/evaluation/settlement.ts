@@ -136,3 +136,25 @@ export function decideSettlement(
     changes: granted ? changes : [],
   };
 }
+
+/** Gives a settlement that is written the limits after it: what ended blocks kept for its hold leaves them with the hold. */
+export function withLimitsNow(
+  { answer, changes }: Pick<SettlementDecision, "answer" | "changes">,
+  { amounts }: Pick<HoldRow, "amounts">,
+  {
+    contract,
+    evaluation,
+    decidedBy = evaluation,
+  }: { contract: ContractSnapshot; evaluation: Evaluation | undefined; decidedBy?: Evaluation | undefined },
+): Pick<SettlementDecision, "answer" | "changes"> {
+  const limit = Object.fromEntries(
+    amounts.map(({ id, ...held }) => [id, grantedLimit(contract, decidedBy, held) ?? null]),
+  );
+  const remaining = Object.fromEntries(
+    amounts.map(({ id }) => [id, remainingOf(limit[id] ?? null, answer.used[id] ?? 0)]),
+  );
+  return {
+    answer: { ...answer, limit, remaining },
+    changes: changes.map((change) => ({ ...change, limit: grantedLimit(contract, evaluation, change.level) })),
+  };
+}

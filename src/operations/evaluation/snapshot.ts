@@ -15,7 +15,7 @@ import { applyDueChanges } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import { isDue as isLevelDue } from "../../db/queries/usage-renewals.ts";
-import { hasDueBlock } from "../due-blocks.ts";
+import { hasDueBlock, hasKept } from "../due-blocks.ts";
 import { blocksOf, evaluationOf } from "../evaluations.ts";
 import { budgetsOf } from "./budget-book.ts";
 import {
@@ -130,7 +130,11 @@ function hasDueBlocks(contract: ContractSnapshot | undefined, now: Date): boolea
   if (contract === undefined || contract.blocks.length === 0) return false;
   const { blocks, levels } = contract;
   return (
-    hasDueBlock(blocks, now) || levels.some((level) => isLevelDue(level, now) && blocksOf(blocks, level).length > 0)
+    hasDueBlock(blocks, now) ||
+    levels.some((level) => {
+      const those = blocksOf(blocks, level);
+      return (isLevelDue(level, now) && those.length > 0) || (level.held === 0 && hasKept({ blocks: those }));
+    })
   );
 }
 

@@ -8,10 +8,12 @@ import {
   closePeriod,
   drawnFrom,
   endBlocks,
+  followUsage,
   limitWith,
 } from "../../../src/core/pricing/blocks.ts";
 import { UNLIMITED } from "../../../src/core/pricing/model.ts";
-import { Reference } from "./blocks.reference.ts";
+import { closeBlockPeriod } from "../../../src/core/pricing/block-periods.ts";
+import { HeldReference } from "./held-blocks.reference.ts";
 import "../../support/property-seed.ts";
 
 const at = (ms: number) => new Date(ms);
@@ -22,24 +24,37 @@ const block = (id: string, left: number, expiresAt: number | null = null): Block
   expiresAt: expiresAt === null ? null : at(expiresAt),
   createdAt: at(0),
   drawn: null,
+  kept: 0,
 });
+const asPeriodBlock = (one: Block) => ({ origin: "given" as const, resetsLeft: null, ...one });
 
 /** A level under the functions of blocks.ts, driven as the server drives them. */
 class Level {
   granted: number;
   consumed = 0;
+  held = 0;
   blocks: readonly Block[] = [];
 
   constructor(granted: number) {
     this.granted = granted;
   }
 
-  end(id: string, moment: number): void {
-    this.blocks = endBlocks(this.granted, this.consumed, this.blocks, { ending: new Set([id]), at: at(moment) }).blocks;
+  end(ids: readonly string[], moment: number): void {
+    this.blocks = endBlocks(this.granted, this, this.blocks, { ending: new Set(ids), at: at(moment) }).blocks;
+  }
+
+  follow(now: number): void {
+    for (const { block, amount, kept } of followUsage(this.granted, this, this.blocks, at(now))) {
+      const after = { ...block, drawn: (block.drawn ?? 0) + amount, kept };
+      this.blocks = this.blocks.map((one) => (one === block ? after : one));
+    }
   }
 
   reset(now: number): void {
-    this.blocks = closePeriod(this.granted, this.consumed, this.blocks, at(now)).blocks;
+    const { consumed, held, granted } = this;
+    const level = { consumed, held, anchor: null, period: null };
+    const end = { at: at(now), startsAt: at(now + 1), after: at(now) };
+    this.blocks = closeBlockPeriod(level, this.blocks.map(asPeriodBlock), { granted, terms: undefined }, end).left;
     this.consumed = 0;
   }
 }
@@ -55,8 +70,10 @@ const step = fc.oneof(
     }),
   },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant("consume" as const), amount: fc.nat(9) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("hold" as const), amount: fc.nat(9) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("settle" as const), which: fc.nat(), amount: fc.nat(9) }) },
   fc.record({ kind: fc.constant("giveBack" as const), amount: fc.nat(9) }),
-  fc.record({ kind: fc.constant("grant" as const), amount: fc.nat(20) }),
+  fc.record({ kind: fc.constant("grant" as const), amount: fc.nat(12) }),
   fc.record({ kind: fc.constant("revoke" as const), which: fc.nat() }),
   fc.record({ kind: fc.constant("reset" as const) }),
   fc.record({ kind: fc.constant("wait" as const), ms: fc.integer({ min: 1, max: 5 }) }),
@@ -65,10 +82,18 @@ const step = fc.oneof(
 describe("blocks", () => {
   it("give the limits of the reference in every history", () => {
     fc.assert(
-      fc.property(fc.nat(20), fc.array(step, { maxLength: 30 }), (granted, steps) => {
-        const [level, reference] = [new Level(granted), new Reference()];
+      fc.property(fc.nat(12), fc.array(step, { minLength: 5, maxLength: 40, size: "max" }), (granted, steps) => {
+        const [level, reference] = [new Level(granted), new HeldReference()];
         reference.granted = granted;
+        const holds: number[] = [];
         let now = 0;
+        const usage = () => reference.consumed + reference.held;
+        const change = (values: Partial<Pick<Level, "granted" | "consumed" | "held">>) => {
+          for (const side of [level, reference]) Object.assign(side, values);
+        };
+        const follow = (moment: number) => {
+          for (const side of [level, reference]) side.follow(moment);
+        };
         const isRunning = ({ id }: { id: string }) => level.blocks.some((one) => one.id === id && one.drawn === null);
         for (const [index, one] of steps.entries()) {
           if (one.kind === "give") {
@@ -89,20 +114,36 @@ describe("blocks", () => {
               isGone: false,
             });
           } else if (one.kind === "consume") {
-            const amount = Math.min(one.amount, Math.max(0, reference.limit(now) - reference.consumed));
-            for (const side of [level, reference]) side.consumed += amount;
+            const amount = Math.min(one.amount, Math.max(0, reference.limit(now) - usage()));
+            change({ consumed: level.consumed + amount });
+          } else if (one.kind === "hold") {
+            const amount = Math.min(one.amount, Math.max(0, reference.limit(now) - usage()));
+            holds.push(amount);
+            change({ held: level.held + amount });
+          } else if (one.kind === "settle") {
+            const [held = 0] = holds.splice(one.which % Math.max(1, holds.length), 1);
+            const amount = Math.min(held, one.amount);
+            change({ held: level.held - held, consumed: level.consumed + amount });
           } else if (one.kind === "giveBack") {
-            for (const side of [level, reference]) side.consumed = Math.max(0, side.consumed - one.amount);
+            change({ consumed: Math.max(0, level.consumed - one.amount) });
           } else if (one.kind === "grant") {
-            for (const side of [level, reference]) side.granted = one.amount;
+            change({ granted: one.amount });
           } else if (one.kind === "revoke") {
             const running = reference.blocks.filter(isRunning);
             const found = running[one.which % Math.max(1, running.length)];
             if (found === undefined) continue;
-            level.end(found.id, now + 1);
+            level.end([found.id], now + 1);
             reference.end(found.id, now);
           } else if (one.kind === "reset") {
-            for (const side of [level, reference]) side.reset(now);
+            const drawn = level.blocks.reduce((sum, { drawn: fixed }) => sum + (fixed ?? 0), 0);
+            // Draws of ended blocks that were given back end with the period.
+            const isLasting = drawn <= Math.max(0, level.consumed - level.granted);
+            const fits = usage() <= reference.limit(now) && isLasting;
+            level.reset(now);
+            reference.reset(now);
+            reference.follow(now);
+            // Holds go on, and never pass the limit because of a reset.
+            if (fits) expect(limitWith(level.granted, level.blocks, at(now))).toBeGreaterThanOrEqual(level.held);
           } else {
             const until = now + one.ms;
             const due = reference.blocks
@@ -112,19 +153,26 @@ describe("blocks", () => {
               // Of several that end in one millisecond, each is fixed over what was drawn before all of them.
               if (level.blocks.some(({ id, drawn }) => id === each.id && drawn !== null)) continue;
               const together = due.filter(({ expiresAt }) => expiresAt === each.expiresAt);
-              const before = { consumed: level.consumed, limit: reference.limit(each.expiresAt - 1) };
-              const amounts = reference.drawn(each.expiresAt - 1);
-              for (const other of together) other.fixed = amounts.get(other.id) ?? 0;
-              level.blocks = endBlocks(level.granted, level.consumed, level.blocks, {
-                ending: new Set(together.map(({ id }) => id)),
-                at: at(each.expiresAt),
-              }).blocks;
-              // An expiry takes exactly what was not drawn: it never brings the consumption above the limit.
+              follow(each.expiresAt - 1);
+              const limit = reference.limit(each.expiresAt - 1);
+              for (const other of together) reference.end(other.id, each.expiresAt - 1);
+              level.end(
+                together.map(({ id }) => id),
+                each.expiresAt,
+              );
+              // An expiry takes exactly what was neither drawn nor held: it never brings usage above the limit.
               const after = limitWith(level.granted, level.blocks, at(each.expiresAt));
-              if (before.consumed <= before.limit) expect(after).toBeGreaterThanOrEqual(level.consumed);
+              if (usage() <= limit) expect(after).toBeGreaterThanOrEqual(usage());
             }
             now = until;
           }
+          const before = limitWith(level.granted, level.blocks, at(now));
+          follow(now);
+          // The end of a hold takes only what nobody uses.
+          if (usage() <= before) {
+            expect(limitWith(level.granted, level.blocks, at(now))).toBeGreaterThanOrEqual(usage());
+          }
+          if (level.held === 0) expect(level.blocks.some(({ kept }) => kept > 0)).toBe(false);
           expect(limitWith(level.granted, level.blocks, at(now))).toBe(reference.limit(now));
           expect(new Map(drawnFrom(level.granted, level.consumed, level.blocks, at(now)))).toEqual(
             reference.drawn(now),
@@ -133,6 +181,25 @@ describe("blocks", () => {
       }),
       { numRuns: 500 },
     );
+  });
+
+  it("keep what open holds need of them over their end, and give it up when the holds end with less", () => {
+    const [level, held] = [new Level(200), 80];
+    Object.assign(level, { consumed: 200, held, blocks: [block("a", 100, 10)] });
+    level.end(["a"], 10);
+    expect(limitWith(level.granted, level.blocks, at(10))).toBe(280);
+    const settled = (consumed: number) => {
+      const after = Object.assign(new Level(200), { consumed, held: 0, blocks: level.blocks });
+      after.follow(11);
+      return [limitWith(200, after.blocks, at(11)), after.blocks[0]?.drawn, after.blocks[0]?.kept];
+    };
+    expect(settled(280)).toEqual([280, 80, 0]);
+    expect(settled(230)).toEqual([230, 30, 0]);
+    expect(settled(200)).toEqual([200, 0, 0]);
+    // An upgrade covers a part, which leaves the limit.
+    const richer = Object.assign(new Level(250), { consumed: 200, held, blocks: level.blocks });
+    richer.follow(11);
+    expect(limitWith(250, richer.blocks, at(11))).toBe(280);
   });
 
   it("are drawn by their end, those without one last", () => {

@@ -1,7 +1,7 @@
 import { sum } from "../../exact.ts";
 import { nextBoundary } from "../../period.ts";
 import { closeBlockPeriod, MAX_RESETS, type PeriodBlock } from "../../pricing/block-periods.ts";
-import { endBlocks } from "../../pricing/blocks.ts";
+import { endBlocks, followUsage } from "../../pricing/blocks.ts";
 import type { Rollover } from "../../pricing/credits.ts";
 import type { Period } from "../../pricing/model.ts";
 
@@ -34,6 +34,9 @@ export interface LevelTerms {
   rollover(level: ReplayedLevel): Rollover | undefined;
 }
 
+/** Balance of a level that is gone. */
+const NO_USAGE = { consumed: 0, held: 0 };
+
 const keyOf = ({ serviceId, limitName }: Pick<ReplayedLevel, "serviceId" | "limitName">) => `${serviceId} ${limitName}`;
 
 /** Balances and blocks of one contract. Applies resets and ends of blocks in the order of their moments. */
@@ -45,6 +48,8 @@ export class Balances {
   /** Nothing is due up to this moment. */
   #quietUntil = -Infinity;
   #carried = 0;
+  /** True if ended blocks keep something for open holds. */
+  #keeps = false;
 
   get blocks(): readonly ReplayedBlock[] {
     return this.#blocks;
@@ -99,6 +104,23 @@ export class Balances {
     }
   }
 
+  /** Makes what ended blocks keep for open holds follow the balances. Call it after changes of balances. */
+  follow(now: Date, terms: LevelTerms): void {
+    if (!this.#keeps) return;
+    for (const level of this.levels.values()) {
+      const those = this.#blocks.filter((block) => keyOf(block) === keyOf(level));
+      const changes = followUsage(terms.granted(level, now), level, those, now);
+      if (changes.length === 0) continue;
+      const changed = changes.map(({ block, amount, kept }) => ({
+        ...block,
+        drawn: sum(block.drawn ?? 0, amount),
+        kept,
+      }));
+      const ids = new Set(changed.map(({ id }) => id));
+      this.#setBlocks([...this.#blocks.filter(({ id }) => !ids.has(id)), ...changed]);
+    }
+  }
+
   /** Ends the running period now, because somebody resets the level. Its next boundary is skipped. */
   resetByHand(level: ReplayedLevel, now: Date, terms: LevelTerms): void {
     this.#closePeriod(level, { at: now, startsAt: now, after: level.resetAt ?? now }, terms);
@@ -142,7 +164,7 @@ export class Balances {
       const { serviceId, limitName } = level;
       const id = `carried ${(this.#carried += 1)}`;
       const block = { id, serviceId, limitName, origin: "rollover" as const, left: amount, from: startsAt };
-      left.push({ ...block, expiresAt, resetsLeft, createdAt: startsAt, drawn: null });
+      left.push({ ...block, expiresAt, resetsLeft, createdAt: startsAt, drawn: null, kept: 0 });
     }
     this.#setBlocks([...this.#blocks.filter((block) => keyOf(block) !== keyOf(level)), ...left]);
     return rollover !== undefined || left.some(({ resetsLeft }) => resetsLeft !== null);
@@ -156,7 +178,7 @@ export class Balances {
       const those = blocks.filter((block) => keyOf(block) === key);
       const ids = new Set(ending.filter((block) => keyOf(block) === key).map(({ id }) => id));
       const granted = level === undefined ? undefined : terms.granted(level, new Date(at.getTime() - 1));
-      const { blocks: after } = endBlocks(granted, level?.consumed ?? 0, those, { ending: ids, at });
+      const { blocks: after } = endBlocks(granted, level ?? NO_USAGE, those, { ending: ids, at });
       blocks = [...blocks.filter((block) => keyOf(block) !== key), ...after];
     }
     this.#setBlocks(blocks);
@@ -164,6 +186,7 @@ export class Balances {
 
   #setBlocks(blocks: readonly ReplayedBlock[]): void {
     this.#blocks = blocks;
+    this.#keeps = blocks.some(({ kept }) => kept > 0);
     this.version += 1;
     this.#quietUntil = -Infinity;
   }

@@ -95,6 +95,7 @@ export class ContractReplay {
   }
 
   #advance(moment: number): void {
+    this.balances.follow(new Date(this.#now), this.#levelTerms);
     this.#now = Math.max(this.#now, moment);
     if (this.balances.advance(new Date(this.#now), this.#levelTerms)) this.#usage.read();
   }

@@ -17,13 +17,23 @@ interface EventHandlers {
   releaseHold(id: string): void;
 }
 
-const blockOf = ({ id, serviceId, limitName, origin, left, drawn, ...dates }: RecordedBlock): ReplayedBlock => ({
+const blockOf = ({
   id,
   serviceId,
   limitName,
   origin,
   left,
   drawn,
+  kept = 0,
+  ...dates
+}: RecordedBlock): ReplayedBlock => ({
+  id,
+  serviceId,
+  limitName,
+  origin,
+  left,
+  drawn,
+  kept,
   from: new Date(dates.from),
   createdAt: new Date(dates.createdAt),
   expiresAt: dates.expiresAt === null ? null : new Date(dates.expiresAt),

@@ -84,6 +84,8 @@ export interface RecordedBlock {
   readonly left: number;
   /** Draw in the running period, of a block that had ended before the range. Null: it had not ended. */
   readonly drawn: number | null;
+  /** Amount that open holds then needed of it, beyond its draw. Default: nothing. */
+  readonly kept?: number;
   readonly from: number;
   readonly expiresAt: number | null;
   readonly createdAt: number;

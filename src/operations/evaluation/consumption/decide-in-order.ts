@@ -18,6 +18,7 @@ import { withSpenders } from "../spenders.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { decide, evaluationFor, explained, involvedLevels, priced, withCost } from "../decision.ts";
+import { hasKept, keepsTooMuch } from "../../due-blocks.ts";
 import { needsRenewal, prepare, type Prepared } from "../prepare.ts";
 import type { FeatureAnswer, QueuedEvaluation, QueuedRequest, QueuedSettlement, SettlementAnswer } from "../request.ts";
 import { decideSettlement } from "../settlement.ts";
@@ -108,6 +109,7 @@ async function prepareUnlessDue(
     if (needsRenewal(contract, now)) return "needsOwnTransaction";
     const ctx = { db: resources.db, resources };
     const prepared = await prepare(ctx, contract, now);
+    if (keepsTooMuch(contract, prepared.evaluation)) return "needsOwnTransaction";
     const spenders = requests.map((request) => ("amounts" in request ? NOBODY : (request.spender ?? NOBODY)));
     const held = requests.flatMap((request) => ("amounts" in request ? (request.hold.budgets ?? []) : []));
     return await withSpenders(ctx, prepared, spenders, held);
@@ -174,6 +176,8 @@ function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Write
   const { hold } = request;
   if (hold.kept || writes.ends.some((end) => end.hold.id === hold.id)) return "needsOwnTransaction";
   const { contract, evaluation, usage, held } = prepared;
+  // Its end changes the limits that the next requests see.
+  if (hasKept(contract)) return "needsOwnTransaction";
   const levels = contract.levels.map((level) => writes.levels.get(level) ?? level);
   // The hold was read before the contract, which may have lost a level or renamed a service since.
   const isThere = ({ serviceId, limitName, id }: HeldAmount) =>

@@ -16,7 +16,7 @@ import { usageEvents } from "../../usage-events.ts";
 import { fitted } from "../partial.ts";
 import { withSpenders } from "../spenders.ts";
 import { withOpenHold } from "../open-hold.ts";
-import { evaluatedOrganization, type Prepared, withLockedContract } from "../prepare.ts";
+import { afterHoldEnds, evaluatedOrganization, type Prepared, withLockedContract } from "../prepare.ts";
 import type {
   EvaluationRequest,
   FeatureAnswer,
@@ -24,7 +24,7 @@ import type {
   SettlementAnswer,
   SettlementRequest,
 } from "../request.ts";
-import { decideSettlement, wrongAmounts } from "../settlement.ts";
+import { decideSettlement, withLimitsNow, wrongAmounts } from "../settlement.ts";
 import { countOpened } from "../kept-holds.ts";
 import { recordUsage } from "./record.ts";
 import { holdTaken, isTake, newHold, type TakeRequest } from "./take.ts";
@@ -136,17 +136,21 @@ export async function settleSerially(
     const heldChanges = settledBudgets(subject, hold, amounts, unitCosts);
     const denying = deniedSettlement(subject, hold, heldChanges);
     const of = { levels, services, evaluation, decidedBy, denying };
-    const { answer, end, changes } = decideSettlement(of, request, at);
+    const decision = decideSettlement(of, request, at);
+    const { answer, end } = decision;
     if (end !== undefined) {
       const writes = noBudgetWrites();
       const moved = moveHeld(subject, { organizationId, userId }, heldChanges, writes);
       await endHolds(ctx.db, [{ ...end, budgets: byLimit(hold, moved) }]);
       await changeBudgetBalances(ctx.db, [...writes.budgets.values()]);
-      const { events, raised } = usageEvents(contract, userId, changes);
+      const after = await afterHoldEnds(ctx, { organizationId, userId }, opened);
+      const shown = withLimitsNow(decision, hold, plain ? { ...after, decidedBy } : after);
+      const { events, raised } = usageEvents(contract, userId, shown.changes);
       await recordUsage(ctx, organizationId, {
         events: [...events, ...writes.events.map(({ event }) => event)],
         raised,
       });
+      return shown.answer;
     }
     return answer;
   });

@@ -17,7 +17,14 @@ import { boundOfPart, type BudgetPart } from "../budget-parts.ts";
 import { heldParts, moveHeld } from "../held-budgets.ts";
 import { recordUsage } from "../consumption/record.ts";
 import { remainingOf } from "../decision.ts";
-import { evaluatedOrganization, isOver, type LockedHolder, usageOf, withLockedHolder } from "../prepare.ts";
+import {
+  afterHoldEnds,
+  evaluatedOrganization,
+  isOver,
+  type LockedHolder,
+  usageOf,
+  withLockedHolder,
+} from "../prepare.ts";
 import type { DecidedResult, LeaseAnswer } from "../request.ts";
 import { type Amounts, availableOf, endOf, viewLease } from "./lease.ts";
 
@@ -212,11 +219,12 @@ async function reportOpen(
   const { events, raised } = usageEvents(contract, userId, balanceChanges);
   const all = [...events, ...writes.events.map(({ event }) => event)];
   await recordUsage(ctx, organizationId, { events: all, raised });
+  const shown = await withLimitsNow(ctx, leased, parts);
   const usagesAfter = parts.map((part, i) => sum(usages[i] ?? 0, sum(left[i] ?? 0, -part.left)));
   const bounds = parts.map((part, i) => sum(boundOf(part), sum(part.left, -(left[i] ?? 0))));
   const viewDenied = (part: BudgetPart) => viewDenying(contract, part, lease.spender, amounts?.[part.id] ?? 0);
   const decided = denying === undefined ? result : { ...result, eval: false, budget: viewDenied(denying) };
-  return reportAnswer(leased, parts, { result: decided, lease: after, usages: usagesAfter, bounds });
+  return reportAnswer(leased, shown, { result: decided, lease: after, usages: usagesAfter, bounds });
 }
 
 /** Ends a lease after its end: what its expiry counted, and nobody spent, is taken back. */
@@ -250,7 +258,14 @@ async function endLate(ctx: Context, leased: Leased, parts: readonly Part[]): Pr
     const { consumed } = moved.find((one) => sameLevel(one, level)) ?? level;
     return sum(consumed, level.held);
   });
-  return reportAnswer(leased, parts, { result: evaluateWithout(leased, usages), lease: after, usages });
+  const shown = await withLimitsNow(ctx, leased, parts);
+  return reportAnswer(leased, shown, { result: evaluateWithout(leased, usages), lease: after, usages });
+}
+
+/** Gives parts of a report the limits after it: what ended blocks kept for the lease leaves them with the lease. */
+async function withLimitsNow(ctx: Context, leased: Leased, parts: readonly Part[]): Promise<Part[]> {
+  const { contract, evaluation } = await afterHoldEnds(ctx, leased, leased);
+  return parts.map((part) => ({ ...part, limit: grantedLimit(contract, evaluation, part.level) ?? null }));
 }
 
 /** Columns of a lease after a report. `left` is by position. */

@@ -13,6 +13,7 @@ import {
   readTakenKeys,
   writeUsage,
 } from "../../../db/queries/usage-batches.ts";
+import { keepsTooMuch } from "../../due-blocks.ts";
 import { contractNotFound } from "../../contract-address.ts";
 import { type Context, transaction } from "../../context.ts";
 import { Failure } from "../../errors.ts";
@@ -173,9 +174,9 @@ async function prepareFree(
   now: Date,
 ): Promise<Prepared | Failure | undefined> {
   try {
-    return needsRenewal(contract, now)
-      ? undefined
-      : await withSpenders(ctx, await prepare(ctx, contract, now), spenders);
+    if (needsRenewal(contract, now)) return undefined;
+    const prepared = await prepare(ctx, contract, now);
+    return keepsTooMuch(contract, prepared.evaluation) ? undefined : await withSpenders(ctx, prepared, spenders);
   } catch (error) {
     if (!(error instanceof Failure) || error.code === "unavailable") throw error;
     return error;
