@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { defineConfig } from "vitest/config";
+import { EACH_CONNECTION, EACH_KIND } from "./support/kinds-of-statements.ts";
 
 /** Starts Postgres, and builds what tests start. */
 const GLOBAL_SETUP = ["test/support/postgres-setup.ts", "test/support/build-server.ts"];
@@ -25,18 +26,7 @@ const POSTGRES = {
   maxWorkers: 3,
 };
 
-/** Tests of everything that speaks to Postgres. */
-const EVERY_STATEMENT = ["db", "events", "http"].map((folder) => `test/${folder}/**/*.pg.test.ts`);
-
-/** Tests of what depends on the version of Postgres without the pooler: plans, partitions, notifications. */
-const EACH_CONNECTION = ["test/{db,events}/**/*.pg.test.ts"];
-
-/** One test file or more for each kind of statement. */
-const EACH_KIND = [
-  "test/db/**/*.pg.test.ts",
-  "test/http/{contracts*,features*,holds,leases,organizations*,overrides,scheduled,services,webhooks}.pg.test.ts",
-  "test/http/{change-stream,usage-batches,usage-idempotency,usage-time-zones}.pg.test.ts",
-];
+const VERSIONED = EACH_CONNECTION.map((folder) => `${folder}/**/*.pg.test.ts`);
 
 /** Tests that connect past any pooler: `postgres` runs them on the embedded Postgres, `versions-debian-pooled` on Debian's. */
 const ALWAYS_DIRECT = ["address", "migrate", "prepared", "upgrade"].map((name) => `test/db/${name}.pg.test.ts`);
@@ -128,7 +118,7 @@ export default defineConfig({
           ...POSTGRES,
           name: "versions-debian-pooled",
           sequence: { groupOrder: 8 },
-          include: EVERY_STATEMENT,
+          include: [...EACH_KIND, ...VERSIONED],
         },
       },
       {
@@ -136,7 +126,7 @@ export default defineConfig({
           ...POSTGRES,
           name: "versions-debian",
           sequence: { groupOrder: 8 },
-          include: EACH_CONNECTION,
+          include: VERSIONED,
           exclude: ALWAYS_DIRECT,
         },
       },
@@ -145,7 +135,7 @@ export default defineConfig({
           ...POSTGRES,
           name: "versions-embedded-pooled",
           sequence: { groupOrder: 8 },
-          include: EACH_KIND,
+          include: [...VERSIONED, "test/http/{contracts*,features*,holds,leases,usage-batches}.pg.test.ts"],
           exclude: ALWAYS_DIRECT,
         },
       },

@@ -20,7 +20,7 @@ import { type Load, measure, type Measured } from "./wrk.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const CONTRACTS = 400;
-/** After a few thousand calls the JIT compilers have settled. */
+/** After a few thousand calls the JIT compilers have settled. Short rounds need less: their figures are only for the gate. */
 const WARM_UP_SECONDS = 3;
 /** Faregate's runtime; the bare handlers always run on Node. */
 export const RUNTIME = RUNTIMES.find((name) => name === process.env["BENCH_RUNTIME"]) ?? "Node 20";
@@ -126,7 +126,7 @@ const median = (values: readonly number[]) =>
 export async function compare(pair: Pair, rounds: number, seconds: number): Promise<BenchRow> {
   const { connections } = pair;
   const measured: { against: Measured; of: Measured }[] = [];
-  for (const side of [pair.against, pair.of]) await measure(side, connections, WARM_UP_SECONDS);
+  for (const side of [pair.against, pair.of]) await measure(side, connections, Math.min(WARM_UP_SECONDS, 2 * seconds));
   for (let round = 0; round < rounds; round += 1) {
     measured.push({
       against: await measure(pair.against, connections, seconds),

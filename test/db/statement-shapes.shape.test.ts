@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DISTRIBUTED_TABLES } from "../support/table-placements.ts";
 import * as schema from "../../src/db/schema.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { EACH_CONNECTION, EACH_KIND, kindOf } from "../support/kinds-of-statements.ts";
 import { functionProblems } from "../support/function-shapes.ts";
 import { readStatements, ROOT } from "../support/recorded-statements.ts";
 import { shapeProblems } from "../support/statement-shapes.ts";
@@ -42,7 +43,7 @@ const MENTIONS = new RegExp(`\\b(?:${Object.keys(DISTRIBUTED_TABLES).join("|")})
 const COPIES = /\bjson_populate_recordset\(null::/;
 
 interface Recording {
-  files: ReadonlySet<string>;
+  byFile: ReadonlyMap<string, ReadonlySet<string>>;
   /** Problems by place. */
   problems: ReadonlyMap<string, ReadonlySet<string>>;
   /** Problems that statements also have if their arrays have several elements, which depends on when calls meet. */
@@ -51,7 +52,7 @@ interface Recording {
 
 /** Recorded statements with their problems. Statements of the tests themselves are left out. */
 function recordedProblems(): Recording {
-  const { statements, files } = readStatements();
+  const { statements, byFile } = readStatements();
   const problems = new Map<string, Set<string>>();
   const possible = new Set<string>();
   for (const { text, several } of statements) {
@@ -67,7 +68,7 @@ function recordedProblems(): Recording {
     problems.set(place, found);
     for (const problem of problemsOf(text, undefined)) possible.add(`${place}: ${problem}`);
   }
-  return { files, problems, possible };
+  return { byFile, problems, possible };
 }
 
 function isParsed(text: string): boolean {
@@ -80,6 +81,21 @@ function isParsed(text: string): boolean {
   }
 }
 
+/** Words of the shortest statement that counts: shorter ones are those of tests. */
+const MIN_WORDS = 4;
+const OF_TESTS = /^\s*(?:alter|create|drop|lock|truncate|vacuum)\b/;
+const kinds = new Map<string, string | undefined>();
+
+/** Returns the kind of a statement of the product. Undefined for one of the tests themselves. */
+function kindOfProduct(text: string): string | undefined {
+  if (kinds.has(text)) return kinds.get(text);
+  const isOfTests =
+    text.trim().split(/\s+/).length < MIN_WORDS || OF_TESTS.test(text) || placeOf(text)?.startsWith("test/") === true;
+  const kind = isOfTests || !isParsed(text) ? undefined : kindOf(text);
+  kinds.set(text, kind);
+  return kind;
+}
+
 /** Columns that the conditions of a built statement name. */
 const namedIn = (text: string) => {
   const names = [...text.slice(text.indexOf(" where ")).matchAll(/"\w+"\."(\w+)"/g)].map(([, name]) => name);
@@ -87,7 +103,9 @@ const namedIn = (text: string) => {
 };
 
 describe("statements that the Postgres circle recorded", () => {
-  const { files, problems, possible } = recordedProblems();
+  const { byFile, problems, possible } = recordedProblems();
+  const names = readdirSync(join(ROOT, "test"), { recursive: true, encoding: "utf8" });
+  const isWhole = names.every((name) => !name.endsWith(".pg.test.ts") || byFile.has(join("test", name)));
   const all = new Set([...problems.values()].flatMap((found) => [...found]));
 
   it("have the shape that a distributed Postgres needs, but for the exceptions", () => {
@@ -96,9 +114,7 @@ describe("statements that the Postgres circle recorded", () => {
   });
 
   it("need every exception, if all files of the circle have run", () => {
-    const names = readdirSync(join(ROOT, "test"), { recursive: true, encoding: "utf8" });
-    const circle = names.filter((name) => name.endsWith(".pg.test.ts"));
-    if (circle.some((name) => !files.has(join("test", name)))) return;
+    if (!isWhole) return;
     const isUnneeded = (exception: string) => {
       const [place = ""] = exception.split(": ");
       // Some statements are sent only when processes race. A function that is gone sends none.
@@ -106,6 +122,20 @@ describe("statements that the Postgres circle recorded", () => {
       return isJudged && !possible.has(exception);
     };
     expect(EXCEPTIONS.statements.filter(isUnneeded)).toEqual([]);
+  });
+
+  it("are of kinds that run on each version of Postgres, if all files of the circle have run", () => {
+    if (!isWhole) return;
+    const isCovered = (file: string) =>
+      EACH_KIND.includes(file) || EACH_CONNECTION.some((folder) => file.startsWith(`${folder}/`));
+    const missing = new Map<string, string>();
+    for (const [file, texts] of byFile)
+      for (const text of texts) missing.set(kindOfProduct(text) ?? "", `${file}: ${text}`);
+    missing.delete("");
+    for (const [file, texts] of byFile) {
+      if (isCovered(file)) for (const text of texts) missing.delete(kindOfProduct(text) ?? "");
+    }
+    expect([...missing.values()], "Add these files, or others that send the same, to EACH_KIND").toEqual([]);
   });
 });
 

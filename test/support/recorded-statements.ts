@@ -18,18 +18,23 @@ export function forgetStatements(): void {
   rmSync(RECORDED, { recursive: true, force: true });
 }
 
-/** Reads the recorded statements, and the test files that sent them. */
-export function readStatements(): { statements: Recorded[]; files: Set<string> } {
+/** Reads the recorded statements, and which of their texts each test file sent. */
+export function readStatements(): { statements: Recorded[]; byFile: ReadonlyMap<string, ReadonlySet<string>> } {
   const found = new Map<string, Recorded>();
-  const files = new Set<string>();
+  const byFile = new Map<string, Set<string>>();
+  let sent = new Set<string>();
   const names = existsSync(RECORDED) ? readdirSync(RECORDED) : [];
   for (const line of names.flatMap((name) => readFileSync(join(RECORDED, name), "utf8").trimEnd().split("\n"))) {
     const row = JSON.parse(line) as Recorded | { file: string };
-    if ("file" in row) files.add(row.file);
-    else {
+    if ("file" in row) {
+      // It stands after its statements.
+      byFile.set(row.file, new Set([...(byFile.get(row.file) ?? []), ...sent]));
+      sent = new Set();
+    } else {
       const { text, several } = row;
+      sent.add(text);
       found.set(text, { text, several: [...new Set([...(found.get(text)?.several ?? []), ...several])] });
     }
   }
-  return { statements: [...found.values()], files };
+  return { statements: [...found.values()], byFile };
 }
