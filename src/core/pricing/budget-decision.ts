@@ -55,8 +55,16 @@ export interface BudgetCall {
 
 export const isOver = ({ ends }: Span, at: Date): boolean => ends !== null && ends <= at.getTime();
 
-const isSame = (one: LevelName, other: LevelName) =>
-  one.serviceId === other.serviceId && one.limitName === other.limitName;
+/** Finds the limit that a budget is about. */
+function findLevel<Level extends LevelName>(
+  involved: readonly { id: string; level: Level }[],
+  { serviceId, limitName }: LevelName,
+): { id: string; level: Level } | undefined {
+  for (const one of involved) {
+    if (one.level.limitName === limitName && one.level.serviceId === serviceId) return one;
+  }
+  return undefined;
+}
 
 /**
  * Returns what a call takes of each fitting budget of the levels that it involves, from the contract down. Budgets whose window does not
@@ -71,7 +79,7 @@ export function partsOfCall<Level extends LevelName>(
   const parts: BudgetPart<Level>[] = [];
   for (const fit of fittingBudgets(facts.budgets, spender, at)) {
     const { budget } = fit;
-    const found = involved.find(({ level }) => isSame(level, budget));
+    const found = findLevel(involved, budget);
     if (found === undefined) continue;
     const { id, level } = found;
     const last = facts.balanceOf(fit);

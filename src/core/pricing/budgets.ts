@@ -36,10 +36,24 @@ export function parsePattern(text: string): SpenderPattern | undefined {
   return ids.length <= MAX_DEPTH && ids.every((id) => id !== undefined) ? ids : undefined;
 }
 
-/** Parses the path of a spender. Undefined for text that is not a path of 1 to 4 ids. */
+/** Parsed paths by their text. Lists are immutable. */
+const cachedSpenders = new Map<string, Spender>();
+/** Maximum cached paths, and their length. */
+const MAX_SPENDERS = 1000;
+const MAX_CACHED_LENGTH = 200;
+
+/**
+ * Parses the path of a spender. Undefined for text that is not a path of 1 to 4 ids. Returns the identical list for the text of a
+ * recent one.
+ */
 export function parseSpender(text: string): Spender | undefined {
-  const ids = parsePattern(text)?.map((id) => id ?? "*");
-  return ids;
+  let spender = cachedSpenders.get(text);
+  if (spender !== undefined) return spender;
+  spender = parsePattern(text)?.map((id) => id ?? "*");
+  if (spender === undefined || text.length > MAX_CACHED_LENGTH) return spender;
+  if (cachedSpenders.size >= MAX_SPENDERS) cachedSpenders.clear();
+  cachedSpenders.set(text, spender);
+  return spender;
 }
 
 const SPECIAL = /[%/*]/;
@@ -50,6 +64,15 @@ const encodeId = (id: string) =>
 /** Returns the text of a path, which parsePattern reads. */
 export const patternText = (pattern: SpenderPattern): string =>
   pattern.map((id) => (id === null ? "*" : encodeId(id))).join("/");
+
+const cachedTexts = new WeakMap<Spender, string>();
+
+/** Returns the text of a spender's path. */
+export function spenderText(spender: Spender): string {
+  let text = cachedTexts.get(spender);
+  if (text === undefined) cachedTexts.set(spender, (text = patternText(spender)));
+  return text;
+}
 
 export const BUDGET_UNITS = ["HOUR", "DAY", "WEEK", "MONTH"] as const;
 export const BUDGET_ANCHORS = ["contract", "utc", "first"] as const;
@@ -130,8 +153,7 @@ export function fittingBudgets(budgets: readonly Budget[], spender: Spender, at:
     if (budgets.some(({ until }) => until !== null)) return findFits(budgets, spender, at);
     cachedFits.set(budgets, (cached = new Map()));
   }
-  // No id contains U+0000.
-  const key = spender.join("\0");
+  const key = spenderText(spender);
   let fits = cached.get(key);
   if (fits === undefined) {
     if (cached.size >= MAX_FITS) cached.clear();

@@ -113,6 +113,9 @@ const isDetailed = ({ consumptions, takes, ends, budgets }: Decision) =>
   consumptions.some(({ spender, units }) => spender || units) ||
   takes.some(({ spender, budgets }) => spender || budgets) ||
   ends.some(({ units, hold }) => units || hold.spender);
+/** True if the balances of budgets change by what the movements name, and by nothing else. They need not be sent then. */
+const isSumOfMovements = (decision: Decision) =>
+  !changesHolds(decision) && decision.events.every(({ event }) => event.code !== "BUDGET_THRESHOLD_REACHED");
 const isMoving = (decision: Decision) => decision.consumptions.length > 0 || changesHolds(decision);
 
 async function count(client: ISql, decisions: readonly Decision[], now: Date): Promise<Outcome[]> {
@@ -126,7 +129,8 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
         ${tags}::text[], ${moving}::text[], ${json(decisions.flatMap(changesOf))}::text::json,
         ${json(decisions.flatMap(({ ends }) => ends.map(endOf)))}::text::json,
         ${json(decisions.flatMap(({ takes }) => takes.map(takeOf)))}::text::json,
-        ${json(decisions.flatMap(({ budgets }) => budgets))}::text::json, ${moment}::text::timestamptz)`
+        ${decisions.every(isSumOfMovements) ? null : json(decisions.flatMap(({ budgets }) => budgets))}::text::json,
+        ${moment}::text::timestamptz)`
     : decisions.some(changesHolds)
       ? client<CountedRow[]>`select outcomes, transaction from faregate_consume_or_hold(${contractIds}::text[],
         ${tags}::text[], ${moving}::text[], ${json(decisions.flatMap(changesOf))}::text::json,
@@ -167,17 +171,17 @@ interface Change {
 /** Returns the changes of balances by a decision: by its consumption, and by the holds that it takes and ends. */
 function changesOf({ organizationId, contract, consumptions, takes, ends }: Decision): Change[] {
   const { contractId } = contract;
-  const changes: Change[] = consumptions.map(({ serviceId, limitName, amount, featureId, operationId, ...of }) => ({
+  const changes = consumptions.map((one): Change => ({
     contractId,
-    serviceId,
-    limitName,
-    amount,
+    serviceId: one.serviceId,
+    limitName: one.limitName,
+    amount: one.amount,
     organizationId,
-    featureId,
-    operationId,
-    spender: of.spender,
-    budgets: of.budgets,
-    units: of.units,
+    featureId: one.featureId,
+    operationId: one.operationId,
+    spender: one.spender,
+    budgets: one.budgets,
+    units: one.units,
   }));
   for (const { amounts, until } of takes) {
     for (const { serviceId, limitName, amount } of amounts) {

@@ -99,19 +99,20 @@ export function loadBudgets(
   const isCacheable = !isInTransaction(ctx);
   const cached = isCacheable ? cachedOf(contract) : undefined;
   const balances: BudgetBook["balances"] = new Map();
-  const missing = new Map<string, BalanceName>();
+  let missing: Map<string, BalanceName> | undefined;
   const want = (key: string, budget: string, spender: string) => {
     const balance = cached?.balances.get(key);
     if (balance !== undefined || cached?.balances.has(key) === true) balances.set(key, balance);
-    else missing.set(key, { budget, spender });
+    else (missing ??= new Map()).set(key, { budget, spender });
   };
   for (const { budget, spender } of held) want(balanceKey(budget, spender), budget, spender);
   for (const spender of spenders) {
     for (const { key, budget, spender: path } of fittingBudgets(budgets, spender, at)) want(key, budget.id, path);
   }
-  if (cached !== undefined && missing.size === 0) return { budgets, balances, periods: cached.periods };
-  return readBalances(ctx, contract, [...missing.values()]).then((read) => {
-    for (const key of missing.keys()) balances.set(key, read.balances.get(key));
+  if (cached !== undefined && missing === undefined) return { budgets, balances, periods: cached.periods };
+  const wanted: ReadonlyMap<string, BalanceName> = missing ?? new Map();
+  return readBalances(ctx, contract, [...wanted.values()]).then((read) => {
+    for (const key of wanted.keys()) balances.set(key, read.balances.get(key));
     if (isCacheable) cacheBalances(contract, balances, read.periods);
     return { budgets, balances, periods: read.periods };
   });

@@ -76,8 +76,9 @@ export function viewBudget(part: BudgetPart, counts = false): BudgetView {
 
 /** Returns the movements of budgets that a movement of a level names. */
 export function movementsOf(parts: readonly BudgetPart[], level: SeenLevel): BudgetMovement[] | undefined {
-  const moved = parts
-    .filter((part) => part.amount > 0 && sameLevel(part.level, level))
-    .map(({ fit, amount, span }): BudgetMovement => [fit.budget.id, fit.spender, amount, span.since]);
-  return moved.length === 0 ? undefined : moved;
+  let moved: BudgetMovement[] | undefined;
+  for (const { fit, amount, span, level: of } of parts) {
+    if (amount > 0 && sameLevel(of, level)) (moved ??= []).push([fit.budget.id, fit.spender, amount, span.since]);
+  }
+  return moved;
 }

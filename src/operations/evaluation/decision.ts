@@ -45,17 +45,19 @@ export function priced<Request extends EvaluationRequest>(
 export const withCost = (answer: FeatureAnswer, { units, expected }: EvaluationRequest): FeatureAnswer =>
   units === undefined ? answer : { ...answer, amounts: expected };
 
-/** Evaluates a request against the balances as read, and decides if its consumption is counted. */
+/** Evaluates a request against the balances as read, and decides if its consumption is counted. `involved`: of one that counts. */
 export function decide(
   prepared: Prepared,
   request: EvaluationRequest,
-): { result: DecidedResult; counts: boolean; parts: BudgetPart[] } {
+): { result: DecidedResult; counts: boolean; parts: BudgetPart[]; involved: InvolvedLevels } {
   const decided = decideByLimits(prepared, request);
-  const parts = prepared.budgets === undefined ? [] : budgetParts(prepared, involvedLevels(prepared, request), request);
+  const isNeeded = decided.counts || prepared.budgets !== undefined;
+  const involved = isNeeded ? involvedLevels(prepared, request) : [];
+  const parts = prepared.budgets === undefined ? [] : budgetParts(prepared, involved, request);
   const denying = decided.result.eval ? firstDenying(parts) : undefined;
-  if (denying === undefined) return { ...decided, parts };
+  if (denying === undefined) return { ...decided, parts, involved };
   const budget = viewDenying(prepared.contract, denying, recordedSpender(request.spender));
-  return { result: { ...decided.result, eval: false, budget }, counts: false, parts };
+  return { result: { ...decided.result, eval: false, budget }, counts: false, parts, involved };
 }
 
 /** True if a budget that fits the spender is used up. The feature is off then, whatever its limits say. */
@@ -89,10 +91,12 @@ export function involvedLevels(
   });
 }
 
+export type InvolvedLevels = ReturnType<typeof involvedLevels>;
+
 /** Returns the changes of balances by a consumption. `answer.used` is the usage after it. */
 export function balanceChanges(
   { usage, held, evaluation, withoutBlocks }: Prepared,
-  involved: ReturnType<typeof involvedLevels>,
+  involved: InvolvedLevels,
   answer: FeatureResult,
 ): BalanceChange[] {
   return involved.map(({ id, level }) => {

@@ -1,6 +1,6 @@
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import type { HeldBudget } from "../../core/holds.ts";
-import { patternText, type Spender } from "../../core/pricing/budgets.ts";
+import { type Spender, spenderText } from "../../core/pricing/budgets.ts";
 import { knownMembers } from "../../db/queries/contract-members.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
@@ -55,4 +55,4 @@ export function refuseStranger(...given: Parameters<typeof strangerFailure>): vo
 
 /** Text of a spender as it is recorded; null without one. */
 export const recordedSpender = (spender: Spender | undefined): string | null =>
-  spender === undefined || spender.length === 0 ? null : patternText(spender);
+  spender === undefined || spender.length === 0 ? null : spenderText(spender);

@@ -129,11 +129,11 @@ function decideNext(prepared: Prepared, asked: QueuedEvaluation, writes: Writes,
     throw error;
   }
   const request = fitted(prepared, whole);
-  const { result, counts, parts } = decide(prepared, request);
+  const { result, counts, parts, involved } = decide(prepared, request);
   const { usage } = prepared;
   if (!counts) return withCost(explained(prepared, result, request, usage), request);
   if (isTake(request)) return takeNext(prepared, request, { result, parts, whole }, writes, now);
-  countGranted(prepared, request, { result, parts }, writes, { operationId: newId(now) });
+  countGranted(prepared, request, { result, parts, involved }, writes, { operationId: newId(now) });
   return withCost(explained(prepared, result, request, usage), request);
 }
 

@@ -9,7 +9,7 @@ import { moveBudget } from "../budget-moves.ts";
 import { type BudgetPart, movementsOf } from "../budget-parts.ts";
 import { recordedSpender } from "../spenders.ts";
 import { type BalanceChange, type Raised, usageEvents, withRaised } from "../../usage-events.ts";
-import { balanceChanges, consumedOf, involvedLevels } from "../decision.ts";
+import { balanceChanges, consumedOf, type InvolvedLevels } from "../decision.ts";
 import type { Prepared } from "../prepare.ts";
 import type { QueuedEvaluation, QueuedRequest } from "../request.ts";
 
@@ -42,12 +42,11 @@ export const noBalanceWrites = (): Pick<Writes, "consumptions" | "events" | "rai
 export function countGranted(
   prepared: Prepared,
   request: QueuedEvaluation,
-  { result, parts }: { result: FeatureResult; parts: readonly BudgetPart[] },
+  { result, parts, involved }: { result: FeatureResult; parts: readonly BudgetPart[]; involved: InvolvedLevels },
   writes: ReturnType<typeof noBalanceWrites>,
   operation: Pick<Consumption, "operationId" | "usedAt">,
 ): void {
   const { usage, held } = prepared;
-  const involved = involvedLevels(prepared, request);
   const { contractId } = prepared.contract;
   const { featureId, expected, pricedUnits } = request;
   const changes = balanceChanges(prepared, involved, result);

@@ -154,7 +154,7 @@ export function decideItem(
     const verdict = refused(reasonOff(contract, request, result));
     return result.budget === undefined ? verdict : carryDenial(result.budget, verdict);
   }
-  countGranted(contract, request, { result, parts }, writes, { operationId: key, usedAt });
+  countGranted(contract, request, { result, parts, involved }, writes, { operationId: key, usedAt });
   writes.keys.set(key, entry);
   return { key, verdict: "counted" };
 }
