@@ -206,6 +206,19 @@ describe("the cases", () => {
     expect((await show(userId, "each")).balances).toMatchObject([{ used: 109, remaining: 0 }]);
   });
 
+  test("calls that raise no threshold leave the raised one as it is", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 100, { spender: "*" });
+    expect(await take(userId, "ada", 80)).toBe(true);
+    const taken = await Promise.all([1, 1, 1, 1, 1].map((amount) => take(userId, "ada", amount)));
+    expect(taken).toEqual([true, true, true, true, true]);
+    const rows = await api.database.connection.client`
+      select b.used, b.alerted_threshold, b.alerted_limit from budget_balances b join contracts c on c.id = b.contract_id
+      where c.user_id = ${userId}`;
+    const row = Object.fromEntries(Object.entries(rows[0] ?? {}).map(([name, value]) => [name, Number(value)]));
+    expect(row).toEqual({ used: 85, alerted_threshold: 80, alerted_limit: 100 });
+  });
+
   test("7: a budget of some units lets others pass", async () => {
     const userId = `user-${(users += 1)}`;
     await contract(api, key, userId, {
