@@ -1,4 +1,7 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { lintPricing } from "../../../src/core/change/lint/lint.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { budgetEffect } from "../../../src/core/change/budgets.ts";
 import { readBudgetTerms } from "../../../src/core/pricing/budget-terms.ts";
 
@@ -62,4 +65,19 @@ describe("budgets of a pricing", () => {
   ])("from %j to %j is %s", (was, is, effect) => {
     expect(budgetEffect(termsOf(was), termsOf(is))).toBe(effect);
   });
+});
+
+test("lint names a budget whose limit or amount names no limit of the pricing", () => {
+  const sample = readFileSync(new URL("../../../src/samples/tasker.yml", import.meta.url), "utf8");
+  const found = (budget: object) => {
+    const text = `${sample}\ncustom: { faregate: { budgets: { fair: ${JSON.stringify(budget)} } } }\n`;
+    const parsed = parsePricing(text, new Date("2026-06-01T00:00:00Z"));
+    if (!parsed.ok) throw new Error(parsed.problems[0]?.message);
+    const added = lintPricing(parsed.pricing, text).filter(({ code }) => code === "unknown-limit");
+    return added.map(({ message }) => message);
+  };
+  expect(found({ limit: "maxTasks", spender: "*", amount: 5 })).toEqual([]);
+  const none = "There is no usage limit tasks. Correct the name, or remove the budget fair.";
+  expect(found({ limit: "tasks", amount: 5 })).toEqual([none]);
+  expect(found({ limit: "maxTasks", amount: "tasks" })).toEqual([none]);
 });
