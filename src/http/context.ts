@@ -54,7 +54,7 @@ export interface RequestState {
   /** True once the body is read and the handlers run. */
   reachedHandlers: boolean;
   /** The values of each query parameter, and if none has a bracket in its name. Undefined until one is read. */
-  query: { values: ReadonlyMap<string, readonly string[]>; isFlat: boolean } | undefined;
+  query: { values: Record<string, string[]>; isFlat: boolean } | undefined;
   /** Undefined unless requests are traced. */
   trace: Trace | undefined;
 }

@@ -28,37 +28,14 @@ export function organizationOf(c: AppContext): string {
 export function queryParameter(c: AppContext, name: string): string | undefined {
   const { url } = c.req;
   if (!url.includes("?")) return undefined;
-  const query = (c.get("request").query ??= { values: queriesOf(c), isFlat: !/\[|%5b/i.test(url) });
-  const given = query.values.get(name);
+  const query = (c.get("request").query ??= { values: c.req.queries(), isFlat: !/\[|%5b/i.test(url) });
+  const given = query.values[name];
   if (given !== undefined && given.length > 1)
     throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be given once`);
-  if (!query.isFlat && [...query.values.keys()].some((other) => other.startsWith(`${name}[`))) {
+  if (!query.isFlat && Object.keys(query.values).some((other) => other.startsWith(`${name}[`))) {
     throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be a plain value`);
   }
   return given?.[0];
-}
-
-/** Splits the query as Hono does, which takes three times as long for one without encoded characters. */
-function queriesOf(c: AppContext): Map<string, string[]> {
-  const { url } = c.req;
-  const start = url.indexOf("?") + 1;
-  if (/[%+#]/.test(url)) return new Map(Object.entries(c.req.queries()));
-  const values = new Map<string, string[]>();
-  for (let at = start; at <= url.length;) {
-    const next = url.indexOf("&", at);
-    const end = next === -1 ? url.length : next;
-    const equals = url.indexOf("=", at);
-    const nameEnd = equals === -1 || equals > end ? end : equals;
-    const name = url.slice(at, nameEnd);
-    const value = url.slice(Math.min(nameEnd + 1, end), end);
-    if (name !== "") {
-      const earlier = values.get(name);
-      if (earlier === undefined) values.set(name, [value]);
-      else earlier.push(value);
-    }
-    at = end + 1;
-  }
-  return values;
 }
 
 /**

@@ -138,7 +138,8 @@ BEGIN
 END $$;
 --> statement-breakpoint
 -- Counts granted use, takes holds and ends them as faregate_consume_or_hold does, and moves the balances of budgets with them. A
--- balance whose window is over begins anew with the amount. The stamp covers these balances, too: none of them moves without a level.
+-- balance whose window is over begins anew with the amount. Without `balances`, they follow from the movements that name them, and no
+-- threshold is raised. The stamp covers these balances, too: none of them moves without a level.
 CREATE FUNCTION faregate_spend(
 	contract_ids text[], stamps text[], moving text[], changes json, ends json, takes json, balances json, moment timestamptz
 ) RETURNS TABLE (outcomes text, transaction text) LANGUAGE plpgsql
@@ -212,19 +213,29 @@ BEGIN
 			(id text, "contractId" text, "organizationId" text, "featureId" text, "onExpiry" text, until float8, amounts json,
 				spender text, budgets json)
 		WHERE written IS NULL OR "contractId" = ANY (written)
+	), moved AS (
+		SELECT "contractId", "organizationId", budget, spender, used, held, since, "alertedThreshold", "alertedLimit", false AS keeps_alert
+		FROM json_to_recordset(balances) AS given
+			("contractId" text, "organizationId" text, budget text, spender text, used numeric, held numeric, since float8,
+				"alertedThreshold" integer, "alertedLimit" numeric)
+		WHERE written IS NULL OR "contractId" = ANY (written)
+		UNION ALL
+		SELECT "contractId", "organizationId", part ->> 0, part ->> 1, sum((part ->> 2)::numeric), 0, max((part ->> 3)::float8), null, null, true
+		FROM change CROSS JOIN LATERAL json_array_elements(budgets) AS part
+		WHERE balances IS NULL GROUP BY 1, 2, 3, 4
 	), budgeted AS (
 		INSERT INTO budget_balances
 			(contract_id, organization_id, budget, spender, used, held, since, alerted_threshold, alerted_limit)
 		-- Sums are computed before the conflict: a constraint would refuse a row that only takes away.
 		SELECT "contractId", "organizationId", given.budget, given.spender,
 			CASE WHEN b.since = to_timestamp(given.since / 1000) THEN b.used ELSE 0 END + given.used, coalesce(b.held, 0) + given.held,
-			to_timestamp(given.since / 1000), "alertedThreshold", "alertedLimit"
-		FROM json_to_recordset(balances) AS given
-			("contractId" text, "organizationId" text, budget text, spender text, used numeric, held numeric, since float8,
-				"alertedThreshold" integer, "alertedLimit" numeric)
+			to_timestamp(given.since / 1000),
+			CASE WHEN NOT keeps_alert THEN "alertedThreshold" WHEN b.since = to_timestamp(given.since / 1000) THEN b.alerted_threshold END,
+			CASE WHEN NOT keeps_alert THEN "alertedLimit" WHEN b.since = to_timestamp(given.since / 1000) THEN b.alerted_limit END
+		FROM moved AS given
 		LEFT JOIN budget_balances b
 			ON b.contract_id = "contractId" AND b.budget = given.budget AND b.spender = given.spender
-		WHERE (written IS NULL OR "contractId" = ANY (written)) AND NOT EXISTS (SELECT FROM missing)
+		WHERE NOT EXISTS (SELECT FROM missing)
 		ON CONFLICT (contract_id, budget, spender, organization_id) DO UPDATE SET
 			used = excluded.used, held = excluded.held, since = excluded.since,
 			alerted_threshold = excluded.alerted_threshold, alerted_limit = excluded.alerted_limit
