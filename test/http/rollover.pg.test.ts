@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { pruneCarriedBlocks } from "../../src/db/queries/retention.ts";
+import { renewDueContracts } from "../../src/operations/contracts/expiry.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, upload } from "../support/contracting.ts";
 import { allEventsDuring } from "../support/private-events.ts";
@@ -38,12 +39,12 @@ afterAll(async () => {
 });
 
 let users = 0;
-async function subscribed(service = "tasker"): Promise<string> {
+async function subscribed(service = "tasker", renewalDays = 365): Promise<string> {
   const userId = `user-${(users += 1)}`;
   await contract(api, key, userId, {
     contractedServices: { [service]: "1.0.0" },
     subscriptionPlans: { [service]: "PRO" },
-    billingPeriod: { autoRenew: true, renewalDays: 365 },
+    billingPeriod: { autoRenew: true, renewalDays },
   });
   return userId;
 }
@@ -151,6 +152,19 @@ test("a reset by call carries over as well", async () => {
   await ask(userId, 150);
   await api.call("PUT", `/contracts/${userId}/usageLevels?reset=true`, { key, body: {} });
   expect(await limitOf(userId)).toBe(250);
+});
+
+test("a past moment has its usage, also if the contract was extended before its due reset was written", async () => {
+  const userId = await subscribed("tasker", 30);
+  // The carried block makes the next reset count from its own moment, and not from the call that writes it.
+  setNow(START + MONTH + 1);
+  expect(await limitOf(userId)).toBe(300);
+  await renewDueContracts(api.resources.db, new Date(START + 2 * MONTH + 1000));
+  setNow(START + 2 * MONTH + 2000);
+  expect(await ask(userId, 5)).toMatchObject({ used: { [TASKS]: 5 } });
+  const at = encodeURIComponent(iso(START + 2 * MONTH + 2000));
+  const then = await api.call("POST", `/features/${userId}/tasker-board?at=${at}`, { key });
+  expect(then.body).toMatchObject({ used: { [TASKS]: 5 }, asOf: { cause: "renewal" } });
 });
 
 test("a thousand overdue resets are gone through, and those after them at once", async () => {

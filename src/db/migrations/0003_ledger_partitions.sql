@@ -391,7 +391,8 @@ BEGIN
 			'serviceId', s."serviceId", 'limitName', s."limitName", 'anchor', s.anchor, 'periodValue', s."periodValue",
 			'periodUnit', s."periodUnit", 'consumed', greatest(0, coalesce(moved.sum, 0) + coalesce(carried.sum, 0)),
 			'held', coalesce(held.sum, 0),
-			'resetAt', CASE WHEN s."resetAt" IS NOT NULL AND coalesce(zero.created_at, gone.at) >= since
+			-- A reset of the level's own moment may be written after a later state, which still has that moment.
+			'resetAt', CASE WHEN s."resetAt" IS NOT NULL AND coalesce(zero.created_at, gone.at) >= least(since, s."resetAt")
 				THEN coalesce(zero.reset_at, gone.reset_at, s."resetAt") ELSE s."resetAt" END) ORDER BY s.place)
 		FROM ROWS FROM (json_to_recordset(levels) AS ("serviceId" text, "limitName" text, "resetAt" timestamptz,
 			anchor timestamptz, "periodValue" numeric, "periodUnit" text)) WITH ORDINALITY
