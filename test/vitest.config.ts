@@ -176,7 +176,7 @@ export default defineConfig({
           globalSetup: GLOBAL_SETUP,
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          maxWorkers: 2,
+          maxWorkers: 3,
         },
       },
       {

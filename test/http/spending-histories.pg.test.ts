@@ -366,6 +366,10 @@ const setNow = (now: number) => {
   servers.now = new Date(now);
   servers.api.setNow(servers.now);
 };
+const advance = (history: History, ms: number) => {
+  history.pass(history.now + ms);
+  setNow(history.now);
+};
 
 interface Answer {
   eval: boolean;
@@ -384,8 +388,7 @@ async function run(history: History, step: Step, index: number): Promise<void> {
     );
   switch (step.kind) {
     case "wait":
-      history.pass(history.now + step.ms + index);
-      setNow(history.now);
+      advance(history, step.ms + index);
       return;
     case "consume":
     case "take back": {
@@ -527,10 +530,13 @@ async function run(history: History, step: Step, index: number): Promise<void> {
       return;
     case "reset": {
       if (history.rolls) return;
+      // Periods are told apart by the millisecond in which they begin.
+      advance(history, 1);
       await history.call("PUT", `/contracts/${userId}/usageLevels?reset=true&renewableOnly=false`, {});
       history.reset(history.now - 1);
       const { body } = await history.call<BalanceBody[]>("GET", `/contracts/${userId}/balances`);
       history.resetAt = Date.parse(body[0]?.resetAt ?? "");
+      advance(history, 1);
       return;
     }
     case "budget": {
