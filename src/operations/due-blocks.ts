@@ -13,6 +13,7 @@ import {
   drawnFrom,
   endBlocks,
   followUsage,
+  hasKept,
   inDrawingOrder,
   isOpen,
   type StoredBlockState,
@@ -69,9 +70,6 @@ export function hasDueBlock(blocks: readonly SnapshotBlock[], now: Date): boolea
   return first <= now.getTime();
 }
 
-/** True if ended blocks keep something for open holds. */
-export const hasKept = ({ blocks }: Pick<ContractSnapshot, "blocks">): boolean => blocks.some(({ kept }) => kept > 0);
-
 /**
  * True if ended blocks keep more than open holds need, which is to be written before anything is decided. What they keep is what
  * usage lacks, so a limit above usage is too high.
@@ -80,7 +78,7 @@ export function keepsTooMuch(
   contract: Pick<ContractSnapshot, "blocks" | "levels" | "services">,
   evaluation: Evaluation | undefined,
 ): boolean {
-  if (!hasKept(contract)) return false;
+  if (!hasKept(contract.blocks)) return false;
   return contract.blocks.some((block) => {
     const level = block.kept > 0 ? contract.levels.find((one) => sameLevel(one, block)) : undefined;
     if (level === undefined) return false;

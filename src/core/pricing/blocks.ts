@@ -57,11 +57,13 @@ export function inDrawingOrder(a: Block, b: Block): number {
 
 /** Returns what blocks add to the granted value at that moment. */
 export function addedBy(blocks: readonly Block[], at: Date): number {
-  return total(
-    blocks.flatMap((block) =>
-      block.drawn === null ? [isOpen(block, at) ? block.left : 0] : [block.drawn, block.kept],
-    ),
-  );
+  return total(blocks.map((block) => addedByOne(block, at)));
+}
+
+function addedByOne(block: Block, at: Date): number {
+  const { drawn, kept, left } = block;
+  if (drawn === null) return isOpen(block, at) ? left : 0;
+  return kept === 0 ? drawn : sum(drawn, kept);
 }
 
 /**
@@ -106,7 +108,7 @@ export function drawnFrom(
   const ended = blocks.map((block) => -(block.drawn ?? 0));
   let beyond = total([consumed, -granted, ...ended]);
   const open = blocks.filter((each) => isOpen(each, at)).toSorted(inDrawingOrder);
-  for (const block of [...open, ...keeping(blocks)]) {
+  for (const block of hasKept(blocks) ? [...open, ...keeping(blocks)] : open) {
     if (beyond <= 0) break;
     const amount = Math.min(beyond, block.drawn === null ? block.left : block.kept);
     if (amount > 0) drawn.set(block.id, amount);
@@ -114,6 +116,9 @@ export function drawnFrom(
   }
   return drawn;
 }
+
+/** True if ended blocks keep something for open holds. */
+export const hasKept = (blocks: readonly Block[]): boolean => blocks.some(({ kept }) => kept > 0);
 
 /** Returns the ended blocks that keep something, in the order in which they are drawn. */
 const keeping = <B extends Block>(blocks: readonly B[]): B[] =>

@@ -2,6 +2,7 @@ import { eq } from "drizzle-orm";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import { renewedBillingEnd } from "../../core/period.ts";
 import { sum } from "../../core/exact.ts";
+import { hasKept } from "../../core/pricing/blocks.ts";
 import { type Evaluation, readsUsage } from "../../core/pricing/evaluate.ts";
 import { namedEvents, readFacts } from "../../db/queries/contract-facts.ts";
 import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
@@ -14,7 +15,7 @@ import { contracts } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
-import { hasDueBlock, hasKept, keepsTooMuch, rolloverOf } from "../due-blocks.ts";
+import { hasDueBlock, keepsTooMuch, rolloverOf } from "../due-blocks.ts";
 import { applyDueOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { blocksOf, evaluationIfAny, evaluationOf, evaluationWithoutBlocks } from "../evaluations.ts";
@@ -154,7 +155,7 @@ export async function afterHoldEnds(
   holder: LockedHolder,
 ): Promise<LockedHolder> {
   const { contract: before, at } = holder;
-  const found = hasKept(before) ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
+  const found = hasKept(before.blocks) ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
   if (found === undefined) return holder;
   const contract = await applyDueOf(ctx, found, { organizationId, userId }, at);
   return { contract, at, evaluation: await evaluationIfAny(ctx, contract, at) };

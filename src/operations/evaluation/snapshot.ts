@@ -1,4 +1,5 @@
 import { and, eq } from "drizzle-orm";
+import { hasKept } from "../../core/pricing/blocks.ts";
 import type { CompiledPricing } from "../../core/pricing/compile.ts";
 import type { Spender } from "../../core/pricing/budgets.ts";
 import { evaluatedPricing, grantedRecord } from "../../core/pricing/evaluated.ts";
@@ -15,7 +16,7 @@ import { applyDueChanges } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import { isDue as isLevelDue } from "../../db/queries/usage-renewals.ts";
-import { hasDueBlock, hasKept } from "../due-blocks.ts";
+import { hasDueBlock } from "../due-blocks.ts";
 import { blocksOf, evaluationOf } from "../evaluations.ts";
 import { budgetsOf } from "./budget-book.ts";
 import {
@@ -133,7 +134,7 @@ function hasDueBlocks(contract: ContractSnapshot | undefined, now: Date): boolea
     hasDueBlock(blocks, now) ||
     levels.some((level) => {
       const those = blocksOf(blocks, level);
-      return (isLevelDue(level, now) && those.length > 0) || (level.held === 0 && hasKept({ blocks: those }));
+      return (isLevelDue(level, now) && those.length > 0) || (level.held === 0 && hasKept(those));
     })
   );
 }

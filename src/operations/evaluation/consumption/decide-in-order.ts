@@ -8,6 +8,7 @@ import {
   type SeenLevel,
 } from "../../../db/queries/contract-snapshots.ts";
 import { sum } from "../../../core/exact.ts";
+import { hasKept } from "../../../core/pricing/blocks.ts";
 import type { Spender } from "../../../core/pricing/budgets.ts";
 import { keepBalances } from "../budget-book.ts";
 import { moveBudget } from "../budget-moves.ts";
@@ -18,7 +19,7 @@ import { withSpenders } from "../spenders.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { decide, evaluationFor, explained, involvedLevels, priced, withCost } from "../decision.ts";
-import { hasKept, keepsTooMuch } from "../../due-blocks.ts";
+import { keepsTooMuch } from "../../due-blocks.ts";
 import { needsRenewal, prepare, type Prepared } from "../prepare.ts";
 import type { FeatureAnswer, QueuedEvaluation, QueuedRequest, QueuedSettlement, SettlementAnswer } from "../request.ts";
 import { decideSettlement } from "../settlement.ts";
@@ -177,7 +178,7 @@ function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Write
   if (hold.kept || writes.ends.some((end) => end.hold.id === hold.id)) return "needsOwnTransaction";
   const { contract, evaluation, usage, held } = prepared;
   // Its end changes the limits that the next requests see.
-  if (hasKept(contract)) return "needsOwnTransaction";
+  if (hasKept(contract.blocks)) return "needsOwnTransaction";
   const levels = contract.levels.map((level) => writes.levels.get(level) ?? level);
   // The hold was read before the contract, which may have lost a level or renamed a service since.
   const isThere = ({ serviceId, limitName, id }: HeldAmount) =>
