@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { defineConfig } from "vitest/config";
-import { EACH_CONNECTION, EACH_KIND } from "./support/kinds-of-statements.ts";
+import { EACH_CONNECTION, EACH_KIND } from "./support/versioned-tests.ts";
 
 /** Starts Postgres, and builds what tests start. */
 const GLOBAL_SETUP = ["test/support/postgres-setup.ts", "test/support/build-server.ts"];

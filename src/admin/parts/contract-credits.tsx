@@ -15,6 +15,7 @@ import { useAsk, useChange } from "../queries.ts";
 import { texts } from "../texts.ts";
 import { nameOf } from "./contact.tsx";
 import { actorName } from "./custom-terms.tsx";
+import { DatesAndReason } from "./dates-and-reason.tsx";
 
 const t = texts.credits;
 export const BLOCK_TONES = {
@@ -100,7 +101,7 @@ function Give(props: { contract: Contract; limits: readonly Balance[]; onClose: 
   const { contract, limits } = props;
   const { base } = useHere();
   const { userId } = contract.userContact;
-  const [draft, setDraft] = useState({ chosen: "", amount: "", from: "", expiresAt: "", reason: "" });
+  const [draft, setDraft] = useState({ chosen: "", amount: "", from: "", until: "", reason: "" });
   const isNamed = Object.keys(contract.contractedServices).length > 1;
   const found = limits.find((each) => keyOf(each) === draft.chosen) ?? limits[0];
   const give = useChange({
@@ -119,7 +120,7 @@ function Give(props: { contract: Contract; limits: readonly Balance[]; onClose: 
       limit,
       amount,
       from: momentOf(draft.from) ?? null,
-      expiresAt: momentOf(draft.expiresAt) ?? null,
+      expiresAt: momentOf(draft.until) ?? null,
       reason: draft.reason,
     });
   return (
@@ -149,28 +150,10 @@ function Give(props: { contract: Contract; limits: readonly Balance[]; onClose: 
             <Delta before={formatValue(limitNow)} after={formatValue(sum(limitNow, amount))} tone="good" />
           </p>
         ) : null}
-        <div className="fields">
-          <Field
-            label={t.from}
-            hint={t.fromHint}
-            type="date"
-            value={draft.from}
-            onChange={(from) => setDraft({ ...draft, from })}
-          />
-          <Field
-            label={t.expiresAt}
-            hint={t.expiresHint}
-            type="date"
-            value={draft.expiresAt}
-            onChange={(expiresAt) => setDraft({ ...draft, expiresAt })}
-          />
-        </div>
-        <Field
-          label={t.reason}
-          hint={t.reasonHint}
-          value={draft.reason}
-          onChange={(reason) => setDraft({ ...draft, reason })}
-          required
+        <DatesAndReason
+          draft={draft}
+          labels={{ ...t, until: t.expiresAt, untilHint: t.expiresHint }}
+          onChange={setDraft}
         />
         <Failed error={give.error} />
         <div className="actions end">

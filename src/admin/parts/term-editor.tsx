@@ -12,6 +12,7 @@ import { usePricings } from "../pricings.ts";
 import { texts } from "../texts.ts";
 import { nameOf } from "./contact.tsx";
 import { type Element, useTerms } from "./use-terms.ts";
+import { DatesAndReason } from "./dates-and-reason.tsx";
 
 const t = texts.terms;
 
@@ -97,29 +98,7 @@ export function TermEditor(props: { contract: Contract; override: Override | und
           value={value}
           onChange={(to) => setDraft({ ...draft, value: to })}
         />
-        <div className="fields">
-          <Field
-            label={t.from}
-            hint={t.fromHint}
-            type="date"
-            value={draft.from}
-            onChange={(from) => setDraft({ ...draft, from })}
-          />
-          <Field
-            label={t.until}
-            hint={t.untilHint}
-            type="date"
-            value={draft.until}
-            onChange={(until) => setDraft({ ...draft, until })}
-          />
-        </div>
-        <Field
-          label={t.reason}
-          hint={t.reasonHint}
-          value={draft.reason}
-          onChange={(reason) => setDraft({ ...draft, reason })}
-          required
-        />
+        <DatesAndReason draft={draft} labels={t} onChange={setDraft} />
         <Failed error={change.error} />
         <div className="actions end">
           <button type="submit" className="b primary" disabled={change.isPending}>

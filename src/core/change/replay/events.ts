@@ -17,28 +17,17 @@ interface EventHandlers {
   releaseHold(id: string): void;
 }
 
-const blockOf = ({
-  id,
-  serviceId,
-  limitName,
-  origin,
-  left,
-  drawn,
-  kept = 0,
-  ...dates
-}: RecordedBlock): ReplayedBlock => ({
-  id,
-  serviceId,
-  limitName,
-  origin,
-  left,
-  drawn,
-  kept,
-  from: new Date(dates.from),
-  createdAt: new Date(dates.createdAt),
-  expiresAt: dates.expiresAt === null ? null : new Date(dates.expiresAt),
-  resetsLeft: null,
-});
+function blockOf(recorded: RecordedBlock): ReplayedBlock {
+  const { kept = 0, revokedAt: _, ...block } = recorded;
+  return {
+    ...block,
+    kept,
+    from: new Date(block.from),
+    createdAt: new Date(block.createdAt),
+    expiresAt: block.expiresAt === null ? null : new Date(block.expiresAt),
+    resetsLeft: null,
+  };
+}
 
 /** Lists events other than calls, in order; of one moment, terms come first. */
 export function eventsOf(
