@@ -6,7 +6,7 @@ import type { billingMessagePage, billingReplay } from "../wire/billing-messages
 import type * as blocks from "../wire/blocks.ts";
 import type * as budgets from "../wire/budgets.ts";
 import type * as changes from "../wire/changes.ts";
-import type * as contracts from "../wire/contracts.ts";
+import type { contractShown } from "../wire/contract-answers.ts";
 import type * as failures from "../wire/failure.ts";
 import type * as features from "../wire/features.ts";
 import type * as usage from "../wire/usage.ts";
@@ -72,7 +72,7 @@ export type WireAddOn = WirePricing["addOns"][string];
 export type PublicOffer = z.output<typeof offers.publicOffer>;
 
 /** A contract; the console adds its balances where it has read them. */
-export type Contract = z.output<typeof contracts.contractShown> & { balances?: readonly Balance[] };
+export type Contract = z.output<typeof contractShown> & { balances?: readonly Balance[] };
 /** The three subscription maps that a contract, its history and a novation share. Contracts also have overrides and blocks. */
 export type Subscription = Pick<
   Contract,

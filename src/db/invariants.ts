@@ -13,8 +13,21 @@ const OPEN_AMOUNTS = `
   from holds h cross join lateral json_to_recordset(h.amounts) as a ("serviceId" text, "limitName" text, amount numeric)
   where h.state = 'open'`;
 
+/** Up to which movement the roll-up goes, and where the ledger starts, as SQL expressions. */
+interface Marks {
+  upTo: string;
+  ledgerStart: string;
+}
+
+/** Reads the marks of the caller's snapshot. */
+async function readMarks(tx: Database): Promise<Marks> {
+  const [row] = await tx.execute<{ up_to: string; at: string }>(sql`
+    select quote_nullable(up_to) as up_to, quote_nullable(at) as at from usage_rollup, usage_ledger_start`);
+  return { upTo: `${row?.up_to ?? "null"}::bigint`, ledgerStart: `${row?.at ?? "null"}::timestamptz` };
+}
+
 /** Every sum of the roll-up equals its movements, of buckets after the one in which the ledger starts. */
-const rollUpInvariant = (table: "hours" | "days"): Invariant => {
+const rollUpInvariant = (table: "hours" | "days", { upTo, ledgerStart }: Marks): Invariant => {
   const bucket = table === "hours" ? "hour" : "day";
   const key = `contract_id, service_id, limit_name, ${bucket}${table === "hours" ? "" : ", feature_id"}`;
   const feature = table === "hours" ? "" : ", coalesce(l.feature_id, '') as feature_id";
@@ -29,14 +42,14 @@ const rollUpInvariant = (table: "hours" | "days"): Invariant => {
           coalesce(sum(l.late_amount), 0) as late,
           count(*) filter (where l.kind not in ('reset', 'renew', 'remove')) as entries
         from usage_ledger l
-        where l.id <= (select up_to from usage_rollup) and not (l.kind = 'adjust' and l.operation_id = 'carried')
+        where l.id <= ${upTo} and not (l.kind = 'adjust' and l.operation_id = 'carried')
         group by ${key}
       )
       select contract_id, service_id, limit_name, concat_ws(' ', r.counted, r.cleared, r.late, r.entries) as consumed,
         concat_ws(' ', m.counted, m.cleared, m.late, m.entries) as moved
       from usage_${table} r full join moved m using (${key})
       where (r.counted, r.cleared, r.late, r.entries) is distinct from (m.counted, m.cleared, m.late, m.entries)
-        and coalesce(${bucket} > (select at from usage_ledger_start), true)`,
+        and coalesce(${bucket} > ${ledgerStart}, true)`,
   };
 };
 
@@ -45,7 +58,7 @@ const rollUpInvariant = (table: "hours" | "days"): Invariant => {
  * sum of its draws. The share of each limit is current.
  * Rows without a foreign key are of their contract's organization.
  */
-export const LEDGER_INVARIANTS: readonly Invariant[] = [
+const ledgerInvariants = (marks: Marks): readonly Invariant[] => [
   {
     rule: "each balance equals the sum of its movements",
     violations: `
@@ -121,8 +134,8 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
       group by u.service_id, u.limit_name, cs.pricing_id, cs.plan, cs.add_ons::text
       having min(u.limit_value) <> max(u.limit_value)`,
   },
-  rollUpInvariant("hours"),
-  rollUpInvariant("days"),
+  rollUpInvariant("hours", marks),
+  rollUpInvariant("days", marks),
   {
     rule: "what was used of each block, and what it keeps for open holds, equals the sum of its draws, and what it had left at its period's start follows from them",
     violations: `
@@ -172,7 +185,7 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
         where l.budgets is not null group by 1, 2, 3, 4
       ) m on m.contract_id = b.contract_id and m.budget = b.budget and m.spender = b.spender
         and m.since = extract(epoch from b.since) * 1000
-      where b.used <> coalesce(m.used, 0) and coalesce(b.since > (select at from usage_ledger_start), true)`,
+      where b.used <> coalesce(m.used, 0) and coalesce(b.since > ${marks.ledgerStart}, true)`,
   },
   {
     rule: "what is held of each budget equals the sum of its open holds",
@@ -201,6 +214,10 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
   },
 ];
 
+/** Returns the rules that balances and movements keep, for the snapshot of a repeatable-read transaction. */
+export const readLedgerInvariants = async (tx: Database): Promise<readonly Invariant[]> =>
+  ledgerInvariants(await readMarks(tx));
+
 /**
  * A balance that differs from the sum of its ledger rows, or an amount held from that of open holds. Amounts are decimal
  * texts.
@@ -223,7 +240,7 @@ export async function checkLedger(
       const [counted] = await tx.execute<{ balances: string; movements: string }>(sql`
         select (select count(*) from usage_levels) as balances, (select count(*) from usage_ledger) as movements`);
       const violations: LedgerViolation[] = [];
-      for (const { rule, violations: statement } of LEDGER_INVARIANTS) {
+      for (const { rule, violations: statement } of await readLedgerInvariants(tx)) {
         const rows = await tx.execute<
           Record<"contract_id" | "service_id" | "limit_name" | "consumed" | "moved", string>
         >(sql.raw(statement));

@@ -12,7 +12,7 @@
 --                 them: their retention goes through functions of the owner's, which leave the last days alone.
 -- faregate_read   for reports: reads everything but passwords, keys and secrets, hashed or sealed as they are.
 --
--- faregate_app gets time-outs here, unless it has some: behind a connection pooler the server can bound its transactions only.
+-- faregate_app gets settings here, unless it has them: behind a connection pooler the server can set those of transactions only.
 -- To change one: alter role faregate_app in database ... set statement_timeout = '10s'.
 --
 -- test/db/roles.pg.test.ts runs the server as faregate_app through everything that it can be asked to change.
@@ -33,7 +33,9 @@ begin
   if not (select rolsuper from pg_roles where rolname = current_user) then
     execute format('grant faregate_owner to %I', current_user);
   end if;
-  for name, value in values ('statement_timeout', '30s'), ('lock_timeout', '10s'), ('idle_in_transaction_session_timeout', '30s') loop
+  for name, value in values
+    ('statement_timeout', '30s'), ('lock_timeout', '10s'), ('idle_in_transaction_session_timeout', '30s'), ('jit', 'off')
+  loop
     continue when exists (
       select from pg_db_role_setting s, unnest(s.setconfig) setting
       where s.setrole = 'faregate_app'::regrole and s.setdatabase in (0, (select oid from pg_database where datname = current_database()))

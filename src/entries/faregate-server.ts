@@ -103,7 +103,7 @@ Exit codes: 0 done; 2 not done.`,
   },
   {
     name: "reseal",
-    summary: "Encrypt API keys and webhook secrets anew, as the last step of replacing API_KEYS_SECRET.",
+    summary: "Re-encrypt API keys and webhook secrets, as the last step of replacing API_KEYS_SECRET.",
     help: `
 Before it, every process runs with the new secret and with the old one in API_KEYS_SECRET_PREVIOUS. Afterwards that variable
 can be unset. Exit codes: 0 done; 1 something can be read with neither secret; 2 not done.`,

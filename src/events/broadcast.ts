@@ -23,7 +23,7 @@ export interface Broadcast {
    * the id of the previous event, so that resuming from it misses nothing. Source: contract README, decision 6.
    */
   publishTest(notice: TestNotice): void;
-  /** For this time, a client that connects first receives everything published since this call. */
+  /** Until this time is over, each client that connects first receives everything that was published since this call. */
   replayToReturning(milliseconds: number): void;
   /** Serves the handshake on this HTTP server. Existing listeners keep every other path. */
   attach(server: HttpServer): void;

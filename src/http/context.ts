@@ -53,8 +53,8 @@ export interface RequestState {
   headersApplied: boolean;
   /** True once the body is read and the handlers run. */
   reachedHandlers: boolean;
-  /** The values of each query parameter, and if none has a bracket in its name. Undefined until one is read. */
-  query: { values: Record<string, string[]>; isFlat: boolean } | undefined;
+  /** Query parameters, and if none has a bracket in its name. Undefined until one is read. */
+  query: { values: URLSearchParams; isFlat: boolean } | undefined;
   /** Undefined unless requests are traced. */
   trace: Trace | undefined;
 }

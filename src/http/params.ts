@@ -28,15 +28,20 @@ export function organizationOf(c: AppContext): string {
 export function queryParameter(c: AppContext, name: string): string | undefined {
   const { url } = c.req;
   if (!url.includes("?")) return undefined;
-  const query = (c.get("request").query ??= { values: c.req.queries(), isFlat: !/\[|%5b/i.test(url) });
-  const given = query.values[name];
-  if (given !== undefined && given.length > 1)
-    throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be given once`);
-  if (!query.isFlat && Object.keys(query.values).some((other) => other.startsWith(`${name}[`))) {
+  const query = (c.get("request").query ??= parseQuery(url));
+  const given = query.values.getAll(name);
+  if (given.length > 1) throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be given once`);
+  if (!query.isFlat && [...query.values.keys()].some((other) => other.startsWith(`${name}[`))) {
     throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be a plain value`);
   }
-  return given?.[0];
+  return given[0];
 }
+
+/** Parses the query string of an address with a `?`: Hono's parser takes three times the time. */
+const parseQuery = (url: string) => ({
+  values: new URLSearchParams(url.slice(url.indexOf("?") + 1)),
+  isFlat: !/\[|%5b/i.test(url),
+});
 
 /**
  * Reads a query parameter that must not be empty.

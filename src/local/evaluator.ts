@@ -16,7 +16,7 @@ import type {
 } from "./local-evaluator.ts";
 
 const CHECK_MS = 250;
-/** Times that a change of the contract makes a spend begin anew. Then the service decides. */
+/** Restarts of one spend because its contract changed. After these, the service decides. */
 const MAX_ATTEMPTS = 3;
 const NO_OPTIONS: LocalOptions = {};
 

@@ -1,5 +1,5 @@
 import { and, asc, type SQL, sql } from "drizzle-orm";
-import { hasDueEnd } from "../db/queries/holds.ts";
+import { hasDueEnd } from "../db/queries/due-holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import { servicesOfPending } from "../db/queries/scheduled-services.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";

@@ -9,8 +9,14 @@ import {
   type SeenLevel,
 } from "../db/queries/contract-snapshots.ts";
 import { changeBudgetBalances, levelKey } from "../db/queries/budgets.ts";
-import { findBlockHolders, listDueVersions } from "../db/queries/blocks.ts";
-import { applyDue, type CountedEnd, findDueHolders, type MoveEndedBudgets } from "../db/queries/holds.ts";
+import { findBlockHolders } from "../db/queries/block-listing.ts";
+import {
+  applyDue,
+  type CountedEnd,
+  findDueHolders,
+  listDueVersions,
+  type MoveEndedBudgets,
+} from "../db/queries/due-holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import { contracts } from "../db/schema.ts";
@@ -18,7 +24,8 @@ import { lockContract, sameLevel } from "../db/queries/usage.ts";
 import { boundaryAfter, findDueLevels, isDue } from "../db/queries/usage-renewals.ts";
 import { rememberRaised } from "../db/queries/usage-alerts.ts";
 import { type Context, newId, transaction } from "./context.ts";
-import { BlockBook, rolloverOf } from "./due-blocks.ts";
+import { BlockBook } from "./blocks/block-book.ts";
+import { rolloverOf } from "./due-blocks.ts";
 import { type BudgetBook, loadBudgets } from "./evaluation/budget-book.ts";
 import { noBudgetWrites } from "./evaluation/budget-moves.ts";
 import { byLimit, moveHeld, settledBudgets } from "./evaluation/held-budgets.ts";

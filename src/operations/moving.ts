@@ -46,7 +46,7 @@ const UNVERIFIED = new Set(["users", "organization_keys", "audit_log", "denials"
 
 const unknown = (organizationId: string) => new StartupProblem(`Organization with ID ${organizationId} not found`);
 
-/** Refuses changes of the organization from now on. Processes learn of it within a second. */
+/** Refuses changes of the organization from now on. Every process applies this within a second. */
 export async function freezeOrganization(db: Database, organizationId: string, now: Date): Promise<void> {
   const [frozen] = await db
     .update(organizations)

@@ -1,6 +1,6 @@
 import { withOverrides } from "../core/pricing/overrides.ts";
 import { finiteLimit, grant, grantedLimits } from "../core/pricing/subscription.ts";
-import { listBlockUsers } from "../db/queries/blocks.ts";
+import { listBlockUsers } from "../db/queries/block-listing.ts";
 import { loadSnapshots } from "../db/queries/contract-snapshots.ts";
 import {
   hasUnfilledLimits,

@@ -70,6 +70,7 @@ export const ofrepFlags = z
   })
   .meta({ id: "Flags" });
 
+const NO_PATH = "The spender is no path of 1 to 4 ids";
 const REQUEST = { context: { targetingKey: "ada" } };
 const MODE = { server: z.boolean().default(false).describe("Evaluates server expressions where a feature has one") };
 const FLAG = { key: "tasker-board", value: true, reason: "TARGETING_MATCH", variant: "on", metadata: {} };
@@ -88,7 +89,7 @@ export const ofrepOperations: readonly Operation[] = [
     query: z.object(MODE),
     body: { schema: evaluationRequest, example: REQUEST },
     answers: { 200: { schema: ofrepFlags, example: { flags: [FLAG] } }, 304: null },
-    errors: { 404: "The spender is no member of the contract" },
+    errors: { 404: "The spender is no member of the contract", 422: NO_PATH },
     failure: ofrepBulkFailure,
   },
   {
@@ -102,7 +103,7 @@ export const ofrepOperations: readonly Operation[] = [
     query: z.object(MODE),
     body: { schema: evaluationRequest, example: REQUEST },
     answers: { 200: { schema: ofrepFlag, example: FLAG } },
-    errors: { 404: "The feature is unknown, or the spender is no member of the contract" },
+    errors: { 404: "The feature is unknown, or the spender is no member of the contract", 422: NO_PATH },
     failure: ofrepFailure,
   },
 ];

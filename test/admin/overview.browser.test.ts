@@ -133,7 +133,7 @@ test("a server that is away is said on every page, and its return too", async ()
   await own.open("/services", "Services");
   await page.getByText("Live", { exact: true }).waitFor();
   await page.context().setOffline(true);
-  // A page that becomes visible opens its stream anew.
+  // A page that becomes visible reopens its stream.
   await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
   await page.getByText("The server cannot be reached. What you see may be outdated.").waitFor();
   await page.context().setOffline(false);

@@ -12,7 +12,7 @@ import { MIGRATIONS } from "../support/postgres-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
 import { cpuMsOf } from "./processes.ts";
-import { post as sendPost } from "./requests.ts";
+import { exchange } from "../support/exchange.ts";
 
 /*
  * Measures messages of a payment provider at a fixed rate, and evaluation beside them. In the first load each message is the first
@@ -83,7 +83,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     /** Sends a message; one that is refused for lack of room is not applied. */
     const send = async ({ body, headers }: Awaited<ReturnType<typeof signed>>[number]) => {
       const begun = performance.now();
-      const { status, text } = await sendPost(address, provider, headers, body);
+      const { status, text } = await exchange(address, { method: "POST", agent: provider, headers }, body);
       const { outcome } = JSON.parse(text || "{}") as { outcome?: string };
       if (status !== 503 && outcome !== "applied") throw new Error(`${status} ${outcome}`);
       return { milliseconds: performance.now() - begun, isApplied: outcome === "applied" };
@@ -97,7 +97,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
       for (; !isOver(); await pause(EVALUATION_PACE_MS)) {
         const begun = performance.now();
         const path = `/api/v1/features/user-${times.length % warmUp}/tasker-board`;
-        await sendPost(server.url + path, callers, { "x-api-key": key });
+        await exchange(server.url + path, { method: "POST", agent: callers, headers: { "x-api-key": key } });
         times.push(performance.now() - begun);
       }
       return p99(times);

@@ -26,7 +26,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));
   const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
   const { client, close } = connect(database.url, { maxConnections: 4 });
-  // Of one connection, whose backend's processor time is read.
+  // One connection: the bench reads the processor time of its backend.
   const compaction = connect(database.url, { maxConnections: 1 });
   const { db } = compaction;
   try {

@@ -32,7 +32,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     for (const attack of [...COMPUTATIONS, ...REPETITIONS]) {
       await tenants.prepare(attack);
       const server = await startRestServer(REST, database.url);
-      const limits = { minMs: quick ? 3_000 : 10_000, maxMs: 30_000 };
+      const limits = { minEvaluations: quick ? 100 : 1_000, maxMs: 30_000 };
       const seen = await watchAttack({ url: server.url, pid: server.process.pid ?? 0 }, tenants, attack, limits);
       server.process.kill("SIGKILL");
       const figure = (name: string, value: number, most: number, failed: number): BenchRow => ({

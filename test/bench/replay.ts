@@ -13,7 +13,7 @@ import { type RunningServer, startRestServer, testKeyring } from "../support/eve
 import { MIGRATIONS } from "../support/postgres-server.ts";
 import type { BenchRow } from "./pricing.ts";
 import { megabytesOf } from "./processes.ts";
-import { post } from "./requests.ts";
+import { exchange } from "../support/exchange.ts";
 
 /*
  * Measures the replay of a month of many movements in a REST process: its time, the memory that it adds, its first line of progress,
@@ -138,7 +138,7 @@ async function consumeFor(url: string, over: Promise<unknown>): Promise<{ median
   for (let call = 0; !done.signal.aborted; call += 1) {
     const begun = performance.now();
     const path = `/api/v1/features/user-${(call % OTHERS) + 1}/tasker-board`;
-    const { status, text } = await post(url + path, agent, headers, '{"tasker-maxTasks":1}');
+    const { status, text } = await exchange(url + path, { method: "POST", agent, headers }, '{"tasker-maxTasks":1}');
     times.push(performance.now() - begun);
     if (!text.includes('"eval":true')) throw new Error(`a consumption was answered ${status} ${text}`);
     await pause(PACE_MS);

@@ -15,7 +15,7 @@ import type * as services from "../../src/client/back/services.ts";
 import type * as offers from "../../src/client/offer.ts";
 import type * as blocksOnWire from "../../src/wire/blocks.ts";
 import type * as contractBodies from "../../src/wire/contract-bodies.ts";
-import type * as contractsOnWire from "../../src/wire/contracts.ts";
+import type * as contractsOnWire from "../../src/wire/contract-answers.ts";
 import type * as featuresOnWire from "../../src/wire/features.ts";
 import type * as holdsOnWire from "../../src/wire/holds.ts";
 import type * as leasesOnWire from "../../src/wire/leases.ts";

@@ -13,6 +13,7 @@ import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { createTestApi, type Method, type TestApi } from "../support/api.ts";
+import { createTestDatabase } from "../support/database.ts";
 import { connectProvider, signStandard } from "../support/billing.ts";
 import { expectDocumented } from "../support/documented.ts";
 import { yamlUpload } from "../support/uploads.ts";
@@ -44,7 +45,8 @@ export interface Servers {
 }
 
 export async function openServers(): Promise<Servers> {
-  const api = await createTestApi();
+  // An empty database: prepared callers have the same accounts on each instance.
+  const api = await createTestApi({ database: await createTestDatabase() });
   const connection = connect(api.database.url);
   const changes = listenForInvalidations(api.database.url, { applicationName: "faregate-crossing" });
   const { keyring, settings, now } = api.resources;

@@ -71,8 +71,8 @@ describe("the server's role", () => {
     await changeServices(api, "/organizations/:organizationId", take);
   });
 
-  it("has time-outs for statements outside of transactions, which a pooler gives to no other role, and keeps others", async () => {
-    const names = ["idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"];
+  it("has settings for statements outside of transactions, which a pooler gives to no other role, and keeps others", async () => {
+    const names = ["idle_in_transaction_session_timeout", "jit", "lock_timeout", "statement_timeout"];
     const settings = async (as: string, pooler?: Pooler) => {
       const pool = connect({ url: as, pooler }, { maxConnections: 1 });
       const rows = await pool.client<{ setting: string }[]>`
@@ -81,12 +81,12 @@ describe("the server's role", () => {
       return rows.map(({ setting }) => setting);
     };
     const pooler = { keepsSessions: false, keepsStatements: false };
-    expect(await settings(appUrl, pooler)).toEqual(["30000", "10000", "30000"]);
-    expect(await settings(urlAs("faregate_owner"), pooler)).toEqual(["0", "0", "0"]);
-    expect(await settings(appUrl)).toEqual(["0", "0", "0"]);
+    expect(await settings(appUrl, pooler)).toEqual(["30000", "off", "10000", "30000"]);
+    expect(await settings(urlAs("faregate_owner"), pooler)).toEqual(["0", "on", "0", "0"]);
+    expect(await settings(appUrl)).toEqual(["0", "off", "0", "0"]);
     await admin.client.unsafe(`alter role faregate_app in database ${name} set statement_timeout = '7s'`);
     await admin.client.file(ROLES);
-    expect(await settings(appUrl, pooler)).toEqual(["30000", "10000", "7000"]);
+    expect(await settings(appUrl, pooler)).toEqual(["30000", "off", "10000", "7000"]);
   });
 
   it("counts, reverts, renames, moves and deletes what has been counted", async () => {

@@ -1,4 +1,4 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { getTableConfig, PgTable } from "drizzle-orm/pg-core";
 import { loadModule } from "libpg-query";
@@ -9,6 +9,7 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { kindOf } from "../support/kinds-of-statements.ts";
 import { EACH_CONNECTION, EACH_KIND } from "../support/versioned-tests.ts";
 import { functionProblems } from "../support/function-shapes.ts";
+import { MIGRATIONS } from "../support/postgres-server.ts";
 import { readStatements, ROOT } from "../support/recorded-statements.ts";
 import { shapeProblems } from "../support/statement-shapes.ts";
 import { hasPlace, placeOf } from "../support/statement-places.ts";
@@ -43,6 +44,14 @@ const MENTIONS = new RegExp(`\\b(?:${Object.keys(DISTRIBUTED_TABLES).join("|")})
 
 const COPIES = /\bjson_populate_recordset\(null::/;
 
+/** Statements of migrations, which run before an operator distributes the tables. */
+const MIGRATED = new Set(
+  readdirSync(MIGRATIONS)
+    .filter((name) => name.endsWith(".sql"))
+    .flatMap((name) => readFileSync(join(MIGRATIONS, name), "utf8").split("--> statement-breakpoint"))
+    .map((text) => text.trim()),
+);
+
 interface Recording {
   byFile: ReadonlyMap<string, ReadonlySet<string>>;
   /** Problems by place. */
@@ -58,10 +67,10 @@ function recordedProblems(): Recording {
   const possible = new Set<string>();
   for (const { text, several } of statements) {
     if (!MENTIONS.test(text)) continue;
-    // Texts that tests write for Postgres to refuse, and their own that name the schema.
-    if (!isParsed(text) || /\b(?:from|into) public\./.test(text)) continue;
+    // Texts that tests write for Postgres to refuse, and their own.
+    if (!isParsed(text) || NAMES_SCHEMA.test(text)) continue;
     // A command of the operator copies a whole organization, table by table, into another instance.
-    if (COPIES.test(text)) continue;
+    if (COPIES.test(text) || MIGRATED.has(text.trim())) continue;
     const place = placeOf(text) ?? `${BUILT}, by ${namedIn(text)}`;
     if (place.startsWith("test/")) continue;
     const found = problems.get(place) ?? new Set();
@@ -84,6 +93,8 @@ function isParsed(text: string): boolean {
 
 /** Words of the shortest statement that counts: shorter ones are those of tests. */
 const MIN_WORDS = 4;
+/** Only tests name the schema in statements. */
+const NAMES_SCHEMA = /\b(?:from|into) public\./;
 const OF_TESTS = /^\s*(?:alter|create|drop|lock|truncate|vacuum)\b/;
 const kinds = new Map<string, string | undefined>();
 
@@ -91,7 +102,10 @@ const kinds = new Map<string, string | undefined>();
 function kindOfProduct(text: string): string | undefined {
   if (kinds.has(text)) return kinds.get(text);
   const isOfTests =
-    text.trim().split(/\s+/).length < MIN_WORDS || OF_TESTS.test(text) || placeOf(text)?.startsWith("test/") === true;
+    text.trim().split(/\s+/).length < MIN_WORDS ||
+    OF_TESTS.test(text) ||
+    NAMES_SCHEMA.test(text) ||
+    placeOf(text)?.startsWith("test/") === true;
   const kind = isOfTests || !isParsed(text) ? undefined : kindOf(text);
   kinds.set(text, kind);
   return kind;

@@ -124,7 +124,7 @@ it("a feed that is told where another one stopped goes on right there, beyond on
   expect(positions).toEqual(Array.from({ length: 1203 }, (_, i) => after + 1 + i));
 });
 
-it("events recorded while the LISTEN was cut off are handed over when it is made anew, without a poll", async () => {
+it("events recorded while the LISTEN was cut off are handed over when it is restored, without a poll", async () => {
   const { names } = await follow();
   for (let round = 0; round < 5; round += 1) {
     let pids: { pid: number }[] = [];

@@ -19,7 +19,7 @@ afterEach(async () => {
   await mailServer.close();
 });
 
-const start = async (runtime: "Node" | "Bun") => {
+const start = async (runtime: "built Node" | "Bun") => {
   const server = await startEventServer(
     api.database.url,
     {
@@ -45,7 +45,7 @@ const metric = async ({ url }: RunningServer, line: string) => {
   return (await answer.text()).includes(line);
 };
 
-describe.each(["Node", "Bun"] as const)("an event server on %s", (runtime) => {
+describe.each(["built Node", "Bun"] as const)("an event server on %s", (runtime) => {
   it("sends mails, counts them, and after SIGKILL repeats no more than the one in flight", async () => {
     mailServer = await openMailServer();
     const { client } = api.database.connection;

@@ -31,10 +31,10 @@ afterEach(async () => {
 });
 
 /** Creates a worker like an event server's, with short time-outs. */
-function work(times: Partial<WebhookTimes> = {}, allowedHosts = ["127.0.0.1"]): Webhooks {
+function work(times: Partial<WebhookTimes> = {}, allowedHosts = ["127.0.0.1"], timeoutMs = 500): Webhooks {
   const worker = startWebhooks({
     db: api.resources.db,
-    post: createPost({ allowedHosts, timeoutMs: 500 }),
+    post: createPost({ allowedHosts, timeoutMs }),
     openSecret: (sealed) => openApiKey(api.resources.keyring, sealed),
     onError: (error) => expect(error).toBeUndefined(),
     times: { pollMs: 20, retryFirstMs: 20, retryMaxMs: 50, attempts: 4, ...times },
@@ -95,7 +95,7 @@ it("an event arrives as JSON under the headers of Standard Webhooks, with a sign
 
 /** Polls until the answer matches. */
 async function until2<T>(ask: () => Promise<T>, wished: (answer: T) => boolean): Promise<T> {
-  const deadline = Date.now() + 5000;
+  const deadline = Date.now() + 15_000;
   for (;;) {
     const answer = await ask();
     if (wished(answer)) return answer;
@@ -272,11 +272,12 @@ it.each([
 
 it("several processes share the work: every delivery is sent once, by more than one of them", async () => {
   const { id } = await add();
-  for (let i = 0; i < 3; i += 1) work();
+  // An answer that a busy machine delays is no failure.
+  for (let i = 0; i < 3; i += 1) work({}, ["127.0.0.1"], 120_000);
   for (let turn = 0; turn < 10; turn += 1) {
     await disable(names(20));
   }
-  await until(() => receiver.received.length >= 200, "two hundred requests", 10_000);
+  await until(() => receiver.received.length >= 200, "two hundred requests", 60_000);
   await new Promise((resolve) => setTimeout(resolve, 200));
   const ids = receiver.received.map(({ headers }) => headers["webhook-id"]);
   expect(ids).toHaveLength(200);
@@ -313,9 +314,10 @@ it("an endpoint that hangs does not hold up the others", async () => {
   hanging.answer = () => undefined;
   await add({ url: hanging.url });
   await add();
-  work({ attempts: 2 });
+  // No request that hangs ends before the test does.
+  work({ attempts: 2 }, ["127.0.0.1"], 120_000);
   await disable(names(50));
-  await until(() => receiver.received.length === 50, "everything at the healthy one", 3000);
+  await until(() => receiver.received.length === 50, "everything at the healthy one", 20_000);
   await hanging.close();
 });
 

@@ -409,7 +409,7 @@ describe("deciding", () => {
     }
   });
 
-  test("the checks are made anew: what is not possible any more is refused, and the request waits", async () => {
+  test("the checks run again: what is not possible any more is refused, and the request waits", async () => {
     const request = await hold("archive");
     await setApprovals({ actions: [] });
     expect((await ask("PUT", at("/pricings/2.0.0?availability=archived"), callers.owner.key, FALLBACK)).status).toBe(

@@ -714,7 +714,7 @@ describe("an answer for a spender", () => {
     const userId = await subscribed();
     await budget(userId, "each", 10, { spender: "*" });
     expect(await take(userId, "ada", 10)).toBe(true);
-    const flag = (spender: string) =>
+    const flag = (spender: unknown) =>
       api.call("POST", "/ofrep/v1/evaluate/flags/tasker-board", {
         key,
         body: { context: { targetingKey: userId, spender } },
@@ -724,10 +724,12 @@ describe("an answer for a spender", () => {
       metadata: { reason: "BUDGET_REACHED", remaining: 0 },
     });
     expect((await flag("grace")).body).toMatchObject({ value: true });
-    expect(await flag("a//b")).toMatchObject({
-      status: 400,
-      body: { errorCode: "INVALID_CONTEXT", errorDetails: "spender must be a path of 1 to 4 ids" },
-    });
+    for (const malformed of ["a//b", "", 7]) {
+      expect(await flag(malformed)).toMatchObject({
+        status: 422,
+        body: { errorCode: "INVALID_CONTEXT", errorDetails: "spender must be a path of 1 to 4 ids" },
+      });
+    }
   });
 });
 
@@ -823,7 +825,7 @@ describe("a balance", () => {
     expect(await take(userId, "ada", 10)).toBe(true);
   });
 
-  test("begins anew with a reset of its limit, and with its period", async () => {
+  test("restarts with a reset of its limit, and with its period", async () => {
     const userId = await subscribed();
     await budget(userId, "each", 10, { spender: "*" });
     await budget(userId, "life", 25, { spender: "*", window: "life" });

@@ -520,7 +520,7 @@ describe("novating a contract", () => {
     ]);
   });
 
-  test("to nothing leaves a contract without services, and back again makes it anew", async () => {
+  test("to nothing leaves a contract without services, and back again restarts it", async () => {
     const empty = await novate("moving", maps({}, {}));
     expect(empty.body).toMatchObject({
       usageLevels: {},

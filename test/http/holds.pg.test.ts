@@ -580,7 +580,7 @@ describe("changes of the service", () => {
     expect((await call("POST", `/holds/${staying}`, { "gauge-calls": 3 })).body).toMatchObject({ eval: true });
   });
 
-  test("archiving with a fallback starts balances anew, and keeps holds of limits that are tracked", async () => {
+  test("archiving with a fallback restarts balances, and keeps holds of limits that are tracked", async () => {
     const id = await hold(5);
     await call("POST", "/features/ada/meter-call", calls(2));
     await upload(api, from.key, meter("2.0.0", `${CALLS(3)}\n${BYTES}`));

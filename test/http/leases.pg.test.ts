@@ -234,7 +234,7 @@ describe("opening", () => {
     expect(await open(body)).toMatchObject({ status: 400, body: { error: expect.stringContaining("expired") } });
   });
 
-  test("what is due is applied first: the contract renews, and the period begins anew", async () => {
+  test("what is due is applied first: the contract renews, and the period restarts", async () => {
     await evaluate("", tasks(300));
     setNow(START + 61 * DAY);
     expect(await open({ for: "PT30S", amounts: tasks(300) })).toMatchObject({
@@ -365,7 +365,7 @@ describe("reporting", () => {
     expect(await level()).toMatchObject({ consumed: 300 });
   });
 
-  test("for sets the end anew, and every end is bounded as the first one", async () => {
+  test("for sets another end, and every end is bounded as the first one", async () => {
     const id = await leased(100);
     setNow(START + 10_000);
     expect((await spend(id, 0, undefined, "PT1M")).body.lease?.until).toBe(iso(START + 70_000));

@@ -133,7 +133,7 @@ describe.each(FAMILIES)("POST %s/{serviceName}/novations", (family) => {
     expect(await contractOf(api, ben)).toMatchObject({ subscriptionPlans: { [key]: "PRO" } });
   });
 
-  test("levels that the new version does not count go, new ones begin at zero, and the billing period begins anew", async () => {
+  test("levels that the new version does not count go, new ones begin at zero, and the billing period restarts", async () => {
     const name = mine("Levels");
     const key = name.toLowerCase();
     await to.create({ name });

@@ -126,20 +126,33 @@ test("streams progress first, then the report", async () => {
 });
 
 test("one replay of an organization runs at a time, and the end of its caller ends it", async () => {
+  const { client } = api.database.connection;
+  const isWaiting = async () => {
+    const waiting = await client`
+      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    return waiting.length > 0;
+  };
   const left = new AbortController();
-  const first = await api.app.request("/api/v1/services/tasker/replay", {
+  // The lock keeps the first one from ending before the second one asks.
+  const lock = await client.reserve();
+  await lock`begin`;
+  await lock`lock table usage_ledger in access exclusive mode`;
+  const first = api.app.request("/api/v1/services/tasker/replay", {
     method: "POST",
     headers: { "x-api-key": key, accept: "application/x-ndjson", "content-type": "application/json" },
     body: JSON.stringify({ pricingVersion: "2.0.0" }),
     signal: left.signal,
   });
+  await expect.poll(isWaiting, { timeout: 10_000 }).toBe(true);
   const second = await replay({ pricingVersion: "2.0.0" });
   expect(second).toMatchObject({
     status: 429,
     body: { error: "A replay of this organization is running. Try again in 5 seconds" },
   });
   expect(second.headers.get("retry-after")).toBe("5");
-  await first.body?.cancel();
+  await lock`commit`;
+  lock.release();
+  await (await first).body?.cancel();
   await expect.poll(async () => (await replay({ pricingVersion: "2.0.0" })).status, { timeout: 10_000 }).toBe(200);
 });
 

@@ -147,7 +147,7 @@ it("takes every row of the service and of contracts with it, and leaves what is 
   expect(movedContracts.map((row) => row["user_id"])).toEqual(["ada", "carol"]);
   const names = await client`
     select c.organization_id = ${target.id} as moved, s.service_name, s.service_id is null as is_gone
-    from scheduled_subscriptions s join scheduled_changes c on c.id = s.change_id
+    from scheduled_subscriptions s join scheduled_changes c on c.contract_id = s.contract_id and c.id = s.change_id
     where c.kind = 'novation' and c.state = 'cancelled' order by 1, 2`;
   expect(names.map((row) => Object.values(row))).toEqual(
     expect.arrayContaining([

@@ -166,7 +166,7 @@ test("archiving while contracts are made, novated and used ends with none on an 
     // Every contract starts the next round on the version that the round archives.
     for (const user of users) await api.call("PUT", `/contracts/${user}`, { key, body: subscription(next, "PRO") });
   }
-});
+}, 240_000);
 
 test("contracting while a service is disabled, moved or pruned leaves no contract on it", async () => {
   const key = api.callers.all.key;

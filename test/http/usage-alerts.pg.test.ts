@@ -257,7 +257,7 @@ describe("a threshold is raised", () => {
     await setAlerts({ thresholds: [20, 40, 60, 80, 100] });
     await contract(api, key, ada);
     const { keyring, settings, now } = api.resources;
-    // Another process, which cannot subscribe to changes and reads each contract anew.
+    // Another process, which cannot subscribe to changes and reads each contract again.
     const resources = createResources(api.database.connection, { keyring, settings, now });
     const app = createApp({ open: () => resources, settings: { allowedOrigins: [], baseUrlPath: "" } });
     const useThere = () =>

@@ -79,7 +79,7 @@ describe("each item counts once", () => {
     expect(await consumed(api, key, userId)).toBe(2);
   });
 
-  test("18: a refused item may come again, and is decided anew", async () => {
+  test("18: a refused item may come again, and is decided again", async () => {
     const items = [item("x", 6), item("y", 6), item("z", 1)];
     expect(await verdicts(items, "?strict=true")).toEqual(["counted", "refused LIMIT_REACHED", "counted"]);
     await api.call("PUT", `/contracts/${userId}/usageLevels?reset=true`, { key, body: {} });

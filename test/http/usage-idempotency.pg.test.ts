@@ -157,7 +157,7 @@ describe("with an Idempotency-Key", () => {
 
 describe("npm run check:ledger", () => {
   const run = async () => {
-    const child = spawn(process.execPath, ["--import", "tsx", "src/entries/commands/check-ledger.ts"], {
+    const child = spawn(process.execPath, ["dist/server/check-ledger.js"], {
       cwd: resolve(import.meta.dirname, "../.."),
       env: { ...process.env, DATABASE_URL: api.database.url },
     });

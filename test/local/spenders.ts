@@ -1,10 +1,19 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
+import { build } from "esbuild";
 import { RUNTIMES, type RuntimeName } from "./askers.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
+const PROGRAM = "test/local/spender.ts";
+
+/** Bundles the program of a back end for Node: tests that start many save most of each start. @returns its path in the folder. */
+export async function buildSpender(folder: string): Promise<string> {
+  const outfile = join(folder, "spender.mjs");
+  await build({ entryPoints: [join(ROOT, PROGRAM)], outfile, bundle: true, platform: "node", format: "esm" });
+  return outfile;
+}
 
 /** A spend that a back end has journaled. */
 export interface JournaledSpend {
@@ -34,12 +43,15 @@ export function startSpender(options: {
   limitId: string;
   users?: readonly string[];
   journal: string;
+  /** Runtime of the sources. Default: Node. */
   runtime?: RuntimeName;
+  /** Path that {@link buildSpender} returned, to run on Node. Default: the sources. */
+  built?: string;
 }): Spender {
-  const { url, key, featureId, limitId, users = [], journal, runtime = "Node" } = options;
+  const { url, key, featureId, limitId, users = [], journal, runtime = "Node", built } = options;
   writeFileSync(journal, "");
-  const [program, ...given] = RUNTIMES[runtime];
-  const values = ["test/local/spender.ts", url, key, featureId, limitId, users.join(), journal];
+  const [program, ...given] = built === undefined ? [...RUNTIMES[runtime], PROGRAM] : [process.execPath, built];
+  const values = [url, key, featureId, limitId, users.join(), journal];
   const child = spawn(program, [...given, ...values], { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
   const exited = new Promise<number | null>((done) => child.once("exit", (code) => done(code)));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();

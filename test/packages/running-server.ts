@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { freePort, processesOn } from "../entries/launcher.ts";
-import { environmentOf, execute, type Started, startProgram } from "./programs.ts";
+import { environmentOf, type Started, startProgram } from "./programs.ts";
 
 const TASKER = readFileSync(resolve(import.meta.dirname, "../../src/samples/tasker.yml"), "utf8");
 
@@ -18,13 +18,11 @@ export interface PackagedServer {
   stop(): Promise<void>;
 }
 
-/** Installs the server's tarball in an empty folder, starts it with a database of its own, and uploads a pricing. */
-export const startPackagedServer = (tarball: string): Promise<PackagedServer> =>
+/** Starts the server as it is installed from its tarball, with a database of its own, and uploads a pricing. */
+export const startPackagedServer = (installation: string): Promise<PackagedServer> =>
   prepareServer(async (place, folder) => {
     const env = { ...(await environmentOf("Node 20")), ...place };
-    writeFileSync(join(folder, "package.json"), "{}");
-    await execute(["npm", "install", "--no-audit", "--no-fund", tarball], { cwd: folder, env });
-    return startProgram(["npx", "--no", "faregate-server"], { cwd: folder, env });
+    return startProgram([join(installation, "node_modules/.bin/faregate-server")], { cwd: folder, env });
   });
 
 /** Starts a server in an empty folder, with variables for its ports and its data, and uploads a pricing. */

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { resolve } from "node:path";
-import { createKeyring } from "../../src/operations/credentials.ts";
+import { createKeyring, type Keyring } from "../../src/operations/credentials.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
@@ -63,13 +63,14 @@ export function databaseVariables(databaseUrl: string): Record<string, string> {
   return { DATABASE_URL: pooled.href, DATABASE_DIRECT_URL: databaseUrl };
 }
 
+let keyringOfTests: Promise<Keyring> | undefined;
 /** The secrets of TEST_SECRETS as a keyring, for in-process resources. */
 export const testKeyring = () =>
-  createKeyring({
+  (keyringOfTests ??= createKeyring({
     apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
     jwtSecret: TEST_SECRETS.JWT_SECRET,
     jwtSalt: TEST_SECRETS.JWT_SALT,
-  });
+  }));
 
 export interface RunningServer {
   /** Origin of both REST and events. */
@@ -131,7 +132,7 @@ async function startServer(
   child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
   const gone = new Promise<number | null>((done) => child.once("exit", done));
   const url = `http://127.0.0.1:${port}`;
-  const deadline = Date.now() + 30_000;
+  const deadline = Date.now() + 120_000;
   for (;;) {
     const up = await fetch(`${url}/live`).then(
       (answer) => answer.ok,

@@ -171,7 +171,7 @@ export async function createTenants(connection: Connection): Promise<Tenants> {
 }
 
 /** Returns the processor time of a process's main thread, in milliseconds. Load of other processes does not count. */
-function mainThreadMs(pid: number): number {
+export function mainThreadMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
 }
 
@@ -209,19 +209,20 @@ export function percentile(values: readonly number[], share: number): number {
 }
 
 /**
- * Attacks for at least `minMs`, and measures until the last attack is answered, at most `maxMs`. Stops early when the
- * other tenant gets no answers.
+ * Attacks until the other tenant has evaluated `minEvaluations` times, and measures until the last attack is answered, at most
+ * `maxMs`. Stops early when the other tenant gets no answers.
  */
 export async function watchAttack(
   server: { url: string; pid: number },
   { victimKey, attackerKeys }: Tenants,
   { call, callsAtOnce }: Attack,
-  { minMs, maxMs }: { minMs: number; maxMs: number },
+  { minEvaluations, maxMs }: { minEvaluations: number; maxMs: number },
 ): Promise<Observation> {
   const url = `${server.url}/api/v1`;
   const ended = new AbortController();
-  const probe = async (path: string, init: RequestInit): Promise<Seen> => {
-    const seen: Seen = { tookMs: [], computedMs: [], failed: 0 };
+  const nothing = (): Seen => ({ tookMs: [], computedMs: [], failed: 0 });
+  const [seenLive, seenEvaluation] = [nothing(), nothing()];
+  const probe = async (seen: Seen, path: string, init: RequestInit): Promise<void> => {
     while (!ended.signal.aborted) {
       const [started, computed] = [performance.now(), mainThreadMs(server.pid)];
       const isOk = await fetch(path, { ...init, signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) }).then(
@@ -238,7 +239,6 @@ export async function watchAttack(
       seen.computedMs.push(mainThreadMs(server.pid) - computed);
       await new Promise((wait) => setTimeout(wait, PAUSE_MS));
     }
-    return seen;
   };
   const evaluate = {
     method: "POST",
@@ -282,17 +282,19 @@ export async function watchAttack(
       return 0;
     }
   };
-  const until = performance.now() + minMs;
   const strikeAgain = async (): Promise<number[]> => {
     const statuses: number[] = [];
     do statuses.push(await strike());
-    while (performance.now() < until && !ended.signal.aborted);
+    while (seenEvaluation.computedMs.length < minEvaluations && !ended.signal.aborted);
     return statuses;
   };
-  const [live, evaluation] = [probe(`${server.url}/live`, {}), probe(`${url}/features/ada/quiet-call`, evaluate)];
+  const probes = [
+    probe(seenLive, `${server.url}/live`, {}),
+    probe(seenEvaluation, `${url}/features/ada/quiet-call`, evaluate),
+  ];
   const attack = (await Promise.all(Array.from({ length: callsAtOnce }, strikeAgain))).flat();
   ended.abort();
-  const [seenLive, seenEvaluation] = await Promise.all([live, evaluation]);
+  await Promise.all(probes);
   return { live: seenLive, evaluation: seenEvaluation, attack, answer, peakMB: peakMegabytesOf(server.pid) };
 }
 

@@ -1,13 +1,15 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm } from "node:fs/promises";
+import { Agent } from "node:http";
 import { join, resolve } from "node:path";
+import { inject } from "vitest";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
-import { migrate } from "../../src/db/migrate.ts";
+import { copyCluster } from "./cluster-setup.ts";
+import { makeDatabaseFolder } from "./database-folder.ts";
 import { freePort, METRICS_TOKEN, REST, TEST_SECRETS } from "./event-server.ts";
-import { MIGRATIONS } from "./postgres-server.ts";
+import { exchange } from "./exchange.ts";
 import { contractUsers } from "./seed.ts";
 import { childrenOf, metricsOf, sumByWorker } from "./workers.ts";
 
@@ -17,6 +19,9 @@ export interface KillableAnswer<Body> {
   status: number;
   body: Body;
 }
+
+/** A later answer counts as a broken connection. */
+const ANSWER_MS = 10_000;
 
 const pause = (milliseconds: number) => new Promise((wait) => setTimeout(wait, milliseconds));
 
@@ -29,13 +34,18 @@ export interface Killable {
   /** Address at a REST process, by its number. Default: the first. */
   url(path: string, process?: number): string;
   /**
-   * Kills a REST process and returns when another serves in its place. Default: the first. Of workers: the oldest; it
-   * returns when each worker has answered.
+   * Kills a REST process and returns when another listens in its place. Default: the first. Of workers: the oldest.
    */
   killRest(process?: number): Promise<void>;
   killDatabase(): Promise<void>;
-  /** Sends a call to one of the processes. Status 0 is a broken connection. */
-  send<Body>(method: string, path: string, body?: object, idempotencyKey?: string): Promise<KillableAnswer<Body>>;
+  /** Sends a call to one of the processes. Default: a random one. Status 0 is a broken connection. */
+  send<Body>(
+    method: string,
+    path: string,
+    body?: object,
+    idempotencyKey?: string,
+    to?: { process?: number; withinMs?: number },
+  ): Promise<KillableAnswer<Body>>;
   /** Repeats a call until it is answered by a process that reaches its database. */
   sendUntilAnswered<Body>(
     method: string,
@@ -63,12 +73,13 @@ export async function startKillable(
   seed: Parameters<typeof contractUsers>[1],
   { processes = 1, areWorkers = false }: KillableOptions = {},
 ): Promise<Killable> {
-  const folder = await mkdtemp(join(tmpdir(), "faregate-faults-"));
-  const password = crypto.randomUUID();
+  const folder = makeDatabaseFolder("faults");
+  const cluster = inject("cluster");
+  copyCluster(cluster, folder);
+  const { password } = cluster;
   const databasePort = await freePort();
   const startDatabase = () => startEmbeddedPostgres({ dataDir: folder, password, port: databasePort });
   let database = await startDatabase();
-  await migrate(database.url, MIGRATIONS);
   const connection = connect(database.url);
   const key = await contractUsers(connection, seed);
   await connection.close();
@@ -81,49 +92,61 @@ export async function startKillable(
   const origin = (process: number) => `http://127.0.0.1:${ports[process % ports.length]}`;
   const url = (path: string, process = 0) => `${origin(process)}/api/v1${path}`;
   const [program, ...args] = REST;
-  const startRest = (port: number): ChildProcess =>
-    spawn(program, args, {
+  let output = "";
+  const startRest = (port: number): ChildProcess => {
+    const rest = spawn(program, args, {
       cwd: ROOT,
       env: {
         ...process.env,
         ...TEST_SECRETS,
         DATABASE_URL: database.url,
         PORT: String(port),
-        LOG_LEVEL: "error",
+        LOG_LEVEL: areWorkers ? "warn" : "error",
         ...(areWorkers ? { WORKERS: String(processes), METRICS_TOKEN } : {}),
       },
-      stdio: "ignore",
+      stdio: ["ignore", areWorkers ? "pipe" : "ignore", areWorkers ? "pipe" : "ignore"],
     });
-  const rests = ports.map(startRest);
-  const serves = async (process: number) =>
-    (await fetch(url(`/features/${seed.userIds[0]}`, process), { method: "POST", headers })).ok;
-  /** True if each process serves; each worker has to count a call first. */
-  const allServe = async () => {
-    const isServed = await Promise.all(Array.from({ length: processes }, (_, process) => serves(process)));
-    if (!areWorkers) return isServed.every(Boolean);
-    const calls = sumByWorker(await metricsOf(origin(0)), "faregate_http_requests_total", 'method="POST"');
-    return isServed.every(Boolean) && calls.size === processes && [...calls.values()].every((count) => count > 0);
+    for (const stream of [rest.stdout, rest.stderr])
+      stream?.on("data", (chunk: Buffer) => (output += chunk.toString()));
+    return rest;
   };
-  await until(allServe, "the first start");
+  const rests = ports.map(startRest);
+  const agent = new Agent({ keepAlive: !areWorkers });
   const send: Killable["send"] = async <Body>(
     method: string,
     path: string,
     body?: object,
     idempotencyKey?: string,
+    { process = Math.floor(Math.random() * processes), withinMs = ANSWER_MS } = {},
   ): Promise<KillableAnswer<Body>> => {
+    const given = {
+      method,
+      agent,
+      timeout: withinMs,
+      headers: { ...headers, ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }) },
+    };
     try {
-      const answer = await fetch(url(path, Math.floor(Math.random() * processes)), {
-        method,
-        headers: { ...headers, ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }) },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        signal: AbortSignal.timeout(10_000),
-      });
-      const text = await answer.text();
-      return { status: answer.status, body: JSON.parse(text || "{}") };
+      const { status, text } = await exchange(url(path, process), given, body && JSON.stringify(body));
+      return { status, body: JSON.parse(text || "{}") };
     } catch {
       return { status: 0, body: JSON.parse("{}") };
     }
   };
+  // Reads the database, and waits for no lock of the callers on a contract.
+  const serves = async (process: number) =>
+    (await send("GET", "/services", undefined, undefined, { process })).status === 200;
+  /** True once a process has read its schema, with no need to wait for a connection of its pool. */
+  const isListening = async (process: number) =>
+    (await exchange(`${origin(process)}/live`, { agent, timeout: ANSWER_MS })).status === 200;
+  const allServe = async () => {
+    const isServed = await Promise.all(Array.from({ length: processes }, (_, process) => serves(process)));
+    return isServed.every(Boolean);
+  };
+  const eachWorkerHasServed = async () => {
+    const calls = sumByWorker(await metricsOf(origin(0)), "faregate_http_requests_total", 'method="GET"');
+    return calls.size === processes && [...calls.values()].every((count) => count > 0);
+  };
+  await until(async () => (await allServe()) && (!areWorkers || (await eachWorkerHasServed())), "the first start");
   return {
     send,
     sendUntilAnswered: async <Body>(method: string, path: string, body?: object, idempotencyKey?: string) => {
@@ -159,15 +182,17 @@ export async function startKillable(
       if (areWorkers) {
         const [oldest] = childrenOf(rest.pid);
         if (oldest === undefined) throw new Error("there is no worker");
+        const returns = () => output.split(" is back.").length;
+        const before = returns();
         process.kill(oldest, "SIGKILL");
-        await until(async () => !childrenOf(rest.pid).includes(oldest), "the end of a worker");
-        return until(allServe, "a worker's return");
+        // Under load a scrape leaves out workers whose connections are all busy, so that metrics would tell it late.
+        return until(async () => returns() > before, "a worker's return");
       }
       const gone = new Promise((done) => rest.once("exit", done));
       rest.kill("SIGKILL");
       await gone;
       rests[number] = startRest(port);
-      return until(() => serves(number), "REST's return");
+      return until(() => isListening(number), "REST's return");
     },
     killDatabase: async () => {
       const pid = Number.parseInt(readFileSync(join(folder, "postgres", "postmaster.pid"), "utf8"), 10);
@@ -180,6 +205,7 @@ export async function startKillable(
     isRestRunning: () => rests.every((rest) => rest.exitCode === null),
     connect: () => connect(database.url),
     close: async () => {
+      agent.destroy();
       for (const rest of rests) rest.kill("SIGKILL");
       await database.stop();
       await rm(folder, { recursive: true, force: true });
@@ -188,9 +214,9 @@ export async function startKillable(
 }
 
 async function until(condition: () => Promise<boolean>, what: string): Promise<void> {
-  const deadline = Date.now() + 60_000;
+  const deadline = Date.now() + 120_000;
   while (!(await condition().catch(() => false))) {
-    if (Date.now() > deadline) throw new Error(`${what} took more than a minute`);
+    if (Date.now() > deadline) throw new Error(`${what} took more than two minutes`);
     await pause(20);
   }
 }

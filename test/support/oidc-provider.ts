@@ -27,7 +27,7 @@ export interface TestProvider {
   /** Faults: requests of a path that are never answered, or answered with 500. */
   hangs: RegExp | undefined;
   fails: RegExp | undefined;
-  /** Replaces claims and header of the next ID tokens, which are signed anew. Null: alg none. */
+  /** Replaces claims and header of the next ID tokens, which are signed again. Null: alg none. */
   forge: ((payload: JWTPayload) => { payload?: JWTPayload; header?: Partial<JWTHeaderParameters> } | null) | undefined;
   /** Signs a token with the provider's present key. */
   sign(payload: JWTPayload, header?: Partial<JWTHeaderParameters>): Promise<string>;

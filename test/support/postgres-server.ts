@@ -10,11 +10,14 @@ export function withDatabase(url: string, database: string): string {
   return changed.href;
 }
 
-/** Runs one statement outside of any transaction. */
-export async function onServer(url: string, statement: string): Promise<void> {
+/** Name of the template with callers, which belongs to an empty template. */
+export const callersTemplateOf = (template: string): string => template.replace(/_test$/, "_callers_test");
+
+/** Runs one statement outside of any transaction. Returns its rows. */
+export async function onServer(url: string, statement: string): Promise<readonly Record<string, unknown>[]> {
   const connection = connect(url, { maxConnections: 1, applicationName: "faregate-test-server" });
   try {
-    await connection.client.unsafe(statement);
+    return await connection.client.unsafe(statement);
   } finally {
     await connection.close();
   }

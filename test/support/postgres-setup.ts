@@ -1,25 +1,33 @@
-import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { detectPooler, type Pooler } from "../../src/db/postgres/pooler.ts";
 import { migrate } from "../../src/db/migrate.ts";
+import { isInMemory, makeDatabaseFolder } from "./database-folder.ts";
 import { createDebianCluster, startDebianPostgres } from "./debian-postgres.ts";
 import { putInFront } from "./event-server.ts";
 import { startPgBouncer } from "./pgbouncer.ts";
 import { forgetStatements } from "./recorded-statements.ts";
-import { MIGRATIONS, onServer, withDatabase } from "./postgres-server.ts";
+import { callersTemplateOf, MIGRATIONS, onServer, withDatabase } from "./postgres-server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
     /**
-     * Server on which tests may create databases, and the migrated template that they clone. `pooled` is set where the
-     * application reaches the server through a transaction pooler.
+     * Server on which tests may create databases, and the migrated template that they clone, with the quickest strategy.
+     * `pooled` is set where the application reaches the server through a transaction pooler.
      */
-    postgres: { url: string; template: string; pooled: { url: string; pooler: Pooler | undefined } | undefined };
+    postgres: {
+      url: string;
+      template: string;
+      strategy: Strategy;
+      pooled: { url: string; pooler: Pooler | undefined } | undefined;
+    };
   }
 }
+
+/** Strategy of CREATE DATABASE. */
+type Strategy = "file_copy" | "wal_log";
 
 /** Servers of the projects whose tests run on each version of Postgres, and through a pooler. */
 const VERSIONS: Readonly<Record<string, Wanted>> = {
@@ -33,8 +41,8 @@ const NEEDS_DURABILITY = new Set(["faults", "runtimes", "e2e"]);
 
 /**
  * Starts one Postgres for the whole run and migrates one template database. TEST_DATABASE_URL (a role that may create
- * databases) selects an existing server. Default: an embedded one in a temporary folder. There commits do not wait for
- * the disk, except in the projects that kill what they start.
+ * databases) selects an existing server. Default: an embedded one in a temporary folder, in memory where that has room.
+ * There commits do not wait for the disk, except in the projects that kill what they start.
  *
  * With TEST_DATABASE_DIRECT_URL, TEST_DATABASE_URL is a transaction pooler in front of that server. TEST_POOLER=true starts
  * one, and TEST_POSTGRES=debian starts Debian's Postgres instead of the embedded one. The projects of VERSIONS start their own.
@@ -44,7 +52,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const version = VERSIONS[project.name];
   const server = await (version === undefined ? givenServer() : openServers(version));
   const template = `faregate_template_${crypto.randomUUID().slice(0, 8)}_test`;
-  const dropTemplate = () => onServer(server.url, `drop database if exists ${template} with (force)`);
+  const dropTemplates = async () => {
+    for (const name of [callersTemplateOf(template), template])
+      await onServer(server.url, `drop database if exists ${name} with (force)`);
+  };
   try {
     await onServer(server.url, `create database ${template}`);
     await migrate(withDatabase(server.url, template), MIGRATIONS);
@@ -53,17 +64,19 @@ export default async function setup(project: TestProject): Promise<() => Promise
       await onServer(server.url, "select pg_reload_conf()");
     }
     const { pooledUrl } = server;
+    // As the doctor advises behind a pooler.
+    if (server.isOwn && pooledUrl !== undefined) await onServer(server.url, "alter role current_user set jit = off");
     const pooled = pooledUrl === undefined ? undefined : { url: pooledUrl, pooler: await detectPooler(pooledUrl) };
-    project.provide("postgres", { url: server.url, template, pooled });
+    project.provide("postgres", { url: server.url, template, strategy: server.strategy, pooled });
     // For the processes that tests start.
     if (pooledUrl !== undefined) putInFront(pooledUrl, server.url);
   } catch (error) {
-    await dropTemplate().catch(() => {});
+    await dropTemplates().catch(() => {});
     await server.stop();
     throw error;
   }
   return async () => {
-    await dropTemplate().catch(() => {});
+    await dropTemplates().catch(() => {});
     await server.stop();
   };
 }
@@ -71,6 +84,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
 interface Server {
   url: string;
   isOwn: boolean;
+  strategy: Strategy;
   stop(): Promise<void>;
 }
 
@@ -88,9 +102,9 @@ async function givenServer(): Promise<Servers> {
     const { TEST_POSTGRES, TEST_POOLER } = process.env;
     return openServers({ isDebian: TEST_POSTGRES === "debian", isPooled: TEST_POOLER === "true" });
   }
-  const stop = async () => {};
-  if (direct === "") return { url: given, pooledUrl: undefined, isOwn: false, stop };
-  return { url: direct, pooledUrl: given, isOwn: false, stop };
+  const server = { isOwn: false, strategy: "wal_log", stop: async () => {} } as const;
+  if (direct === "") return { ...server, url: given, pooledUrl: undefined };
+  return { ...server, url: direct, pooledUrl: given };
 }
 
 async function openServers({ isDebian, isPooled }: Wanted): Promise<Servers> {
@@ -108,7 +122,7 @@ async function openServers({ isDebian, isPooled }: Wanted): Promise<Servers> {
 }
 
 async function openServer(isDebian: boolean): Promise<Server> {
-  const dataDir = await mkdtemp(join(tmpdir(), "faregate-test-"));
+  const dataDir = makeDatabaseFolder("test");
   try {
     await chmod(dataDir, 0o755);
     const password = crypto.randomUUID();
@@ -116,6 +130,8 @@ async function openServer(isDebian: boolean): Promise<Server> {
     return {
       url: server.url,
       isOwn: true,
+      // Copies of files in memory cost less than a log entry for each page.
+      strategy: isInMemory(dataDir) ? "file_copy" : "wal_log",
       stop: async () => {
         await server.stop();
         await rm(dataDir, { recursive: true, force: true });

@@ -3,50 +3,42 @@
 /** Folders of tests that depend on the version of Postgres beside their statements: partitions, plans, notifications. */
 export const EACH_CONNECTION = ["test/db", "test/events"];
 
+/** Files of those folders about what is sent: `postgres` runs them, and `versions-debian-pooled` on the other version, pooled. */
+export const EACH_VERSION = ["mails", "mirror", "renewals", "webhooks"].map((name) => `test/events/${name}.pg.test.ts`);
+
 /**
- * Files that send, with those folders, every kind of statement; and those of races. They run on the oldest supported Postgres,
- * through a pooler. Checked by test/db/statement-shapes.shape.test.ts, which names what is missing.
+ * The quickest files that send, with those folders, every kind of statement; and those of races. They run on the oldest
+ * supported Postgres, through a pooler. Checked by test/db/statement-shapes.shape.test.ts, which names what is missing.
  */
 export const EACH_KIND = [
-  "cli/compare",
-  "cli/replay",
   "client/back/faregate",
   "client/verify",
   "entries/import-space",
   "http/approvals",
   "http/as-of",
-  "http/billing",
   "http/billing-cases",
   "http/blocks",
   "http/blocks-races",
   "http/budgets",
-  "http/change-stream",
   "http/conflicts",
   "http/contracts-isolation",
   "http/contracts-listing",
-  "http/gate",
   "http/group-novation-gate",
   "http/health",
-  "http/holds",
   "http/invitations",
   "http/key-rotation",
-  "http/leases",
   "http/limits",
   "http/local-evaluation",
   "http/mass-novation",
-  "http/mcp/clients",
   "http/members",
   "http/organizations",
   "http/overrides",
   "http/overview",
-  "http/permissions",
   "http/rates",
-  "http/recovery",
   "http/replay",
   "http/rollover",
   "http/scheduled",
   "http/service-moves",
-  "http/services-listing",
   "http/services-races",
   "http/sessions",
   "http/sign-on",
@@ -60,7 +52,4 @@ export const EACH_KIND = [
   "http/usage-history",
   "http/usage-races",
   "http/usage-waiting",
-  "mcp/mcp",
-  "security/accounts",
-  "security/frozen",
 ].map((name) => `test/${name}.pg.test.ts`);

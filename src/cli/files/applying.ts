@@ -87,7 +87,7 @@ class Application {
     this.#options = options;
   }
 
-  /** Does the first step that is left until none is. The list is made anew, because others may apply the folder, too. */
+  /** Does the first step that is left until none is. Lists the steps again each time, because others may apply the folder, too. */
   async run(): Promise<void> {
     const { name } = this.#service.entry;
     let failed: { step: string; error: ServiceRequestError } | undefined;

@@ -20,7 +20,7 @@ export class Uneditable extends Error {
 
 /**
  * Edits single values of a YAML text. Everything else keeps its bytes: comments, order, quotes, blank lines and line
- * ends. The library's own writer keeps comments, but aligns them anew.
+ * ends. The library's own writer keeps comments, but realigns them.
  */
 export class YamlEdit {
   readonly #text: string;

@@ -65,8 +65,8 @@ export function readStored(
     pricing: read.pricing,
     changed:
       difference?.why === undefined
-        ? { code: "text-written", detail: `Its text is written anew: ${missing}` }
-        : { code: "text-differs", detail: `Its text is written anew, because ${difference.why}: ${missing}` },
+        ? { code: "text-written", detail: `Its text is rewritten: ${missing}` }
+        : { code: "text-differs", detail: `Its text is rewritten, because ${difference.why}: ${missing}` },
   };
 }
 

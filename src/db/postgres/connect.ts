@@ -49,32 +49,32 @@ const KEEPS_NOTHING: Pooler = { keepsSessions: false, keepsStatements: false };
  * Reconnects after a fixed 100 ms: the driver's default back-off grows to 20 s for the whole pool and would keep a server
  * disconnected long after Postgres has recovered.
  *
- * Behind a pooler, timeouts bound transactions only: it refuses them as startup parameters, and a statement outside of
- * transactions has the timeouts of its role (db/roles.sql). It accepts the time zone, as every JDBC client sends it.
+ * Behind a pooler, settings hold in transactions only: it refuses them as startup parameters, and a statement outside of
+ * transactions has the settings of its role (db/roles.sql). It accepts the time zone, as every JDBC client sends it.
  */
 export function connect(database: string | Endpoint, options: ConnectOptions = {}): Connection {
   const { url, pooler } = typeof database === "string" ? { url: database, pooler: undefined } : database;
   const { timeouts = {} } = options;
-  const settings = {
+  const given = {
     max: options.maxConnections ?? 10,
     connect_timeout: timeouts.acquire ? timeouts.acquire / 1000 : 5,
     backoff: () => 0.1,
     onnotice: () => {},
     connection: { application_name: options.applicationName ?? "faregate", TimeZone: "UTC" },
   };
-  const driver = postgres(...forDriver(url, settings));
-  const given = driver.options.connection;
-  const bounds = boundsOf(timeouts);
+  const driver = postgres(...forDriver(url, given));
+  const parameters = driver.options.connection;
+  const settings = settingsOf(timeouts);
   let current: Pooler | undefined;
   const usePooler = (found: Pooler | undefined) => {
     current = found;
     // The driver reads both for each connection and statement.
-    const settings = driver.options as { prepare: boolean; connection: object };
-    settings.prepare = found?.keepsStatements ?? true;
-    settings.connection = found === undefined ? { ...bounds, ...given } : given;
+    const ofDriver = driver.options as { prepare: boolean; connection: object };
+    ofDriver.prepare = found?.keepsStatements ?? true;
+    ofDriver.connection = found === undefined ? { ...settings, ...parameters } : parameters;
   };
   usePooler(pooler instanceof Promise ? KEEPS_NOTHING : pooler);
-  // Connections that were opened before keep no timeouts.
+  // Connections that were opened before keep no settings.
   if (pooler instanceof Promise) void pooler.then(usePooler);
   prepareFrequent(driver);
   const client = pooler === undefined ? driver : throughPooler(driver, () => current);
@@ -87,7 +87,7 @@ export function connect(database: string | Endpoint, options: ConnectOptions = {
         isPooled: () => current !== undefined,
       })
     : () => {};
-  if (pooler !== undefined) boundTransactions(client, bounds);
+  if (pooler !== undefined) setInTransactions(client, settings);
   return {
     db: drizzle(client, { schema }),
     client,
@@ -99,22 +99,26 @@ export function connect(database: string | Endpoint, options: ConnectOptions = {
   };
 }
 
-/** Returns the settings of Postgres for timeouts. Explicit zeros override the settings of a role. */
-function boundsOf(timeouts: Timeouts): Readonly<Record<string, string>> {
+/**
+ * Returns settings of Postgres, which override those of a role, also where a timeout is 0. Without jit: Postgres expects many rows of
+ * tables that it has not analyzed yet, and compiles statements for longer than they run.
+ */
+function settingsOf(timeouts: Timeouts): Readonly<Record<string, string>> {
   return {
     statement_timeout: String(timeouts.statement ?? 0),
     lock_timeout: String(timeouts.lock ?? 0),
     idle_in_transaction_session_timeout: String(timeouts.idleInTransaction ?? 0),
+    jit: "off",
   };
 }
 
-/** Sends the timeouts with the BEGIN of each transaction, which costs no round trip. */
-function boundTransactions(client: object, bounds: Readonly<Record<string, string>>): void {
-  const settings = Object.entries(bounds).map(([name, value]) => `; set local ${name} = ${value}`);
+/** Sends settings with the BEGIN of each transaction, which costs no round trip. */
+function setInTransactions(client: object, settings: Readonly<Record<string, string>>): void {
+  const statements = Object.entries(settings).map(([name, value]) => `; set local ${name} = ${value}`);
   const handle = client as Handle;
   const unsafe = handle.unsafe;
   // The driver begins its transactions with this method of its pool, and with no other text that begins so.
-  handle.unsafe = (text, ...rest) => unsafe(text.startsWith("begin ") ? text + settings.join("") : text, ...rest);
+  handle.unsafe = (text, ...rest) => unsafe(text.startsWith("begin ") ? text + statements.join("") : text, ...rest);
 }
 
 /** A statement of the driver. `state` is null until a connection sends it. */

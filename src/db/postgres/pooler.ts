@@ -99,7 +99,7 @@ async function keepsStatements(first: postgres.Sql, second: postgres.Sql): Promi
   const isKept = async () => {
     const again = named();
     const rows = await within(WAIT_MS, again).catch(() => undefined);
-    // The driver prepares a lost statement anew, and notes why.
+    // The driver prepares a lost statement again, and logs why.
     if (rows === undefined || "retried" in again) return false;
     return rows[0]?.pid === prepared ? undefined : true;
   };

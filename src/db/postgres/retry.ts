@@ -5,7 +5,7 @@ import { databaseError } from "./connect.ts";
  * back in favour of another. Unknown prepared statement: a pooler gave it a backend that does not have the statement.
  */
 const RETRYABLE_CODES = new Set(["40P01", "40001", "26000"]);
-/** A migration changed the columns of a prepared statement. The driver prepares it anew. */
+/** A migration changed the columns of a prepared statement. The driver prepares it again. */
 const CHANGED_PLAN = { code: "0A000", routine: "RevalidateCachedQuery" };
 /** Maximum retries; then the caller receives the error. */
 const MAX_RETRIES = 3;

@@ -113,14 +113,20 @@ export async function putLevels(tx: Database, groups: readonly LevelGroup[], now
   `);
 }
 
-/** Updates the limits of existing levels that differ. Most moves change few of them. */
+/**
+ * Updates the limits of existing levels that differ. Most moves change few of them. Without the list of ids, Postgres reads the
+ * levels of all contracts; without the tenths, a trigger writes each row again.
+ */
 export async function putLimits(tx: Database, groups: readonly LevelGroup[], now: Date): Promise<void> {
+  const ids = groups.flatMap(({ contractIds }) => contractIds);
+  if (ids.length === 0) return;
   await tx.execute(sql`
-    update usage_levels u set limit_value = l.limit_value
+    update usage_levels u set limit_value = l.limit_value,
+      used_tenths = faregate_used_tenths(u.consumed, l.limit_value)
     from ${numberedContracts(groups)} as c (id, number)
     join json_to_recordset(${limitsParameter(groups, now)}::json) as l (${LIMIT_COLUMNS}) using (number)
-    where u.contract_id = c.id and u.service_id = l.service_id and u.limit_name = l.limit_name
-      and u.limit_value is distinct from l.limit_value
+    where ${isAnyOf(sql`u.contract_id`, ids)} and u.contract_id = c.id and u.service_id = l.service_id
+      and u.limit_name = l.limit_name and u.limit_value is distinct from l.limit_value
   `);
 }
 

@@ -95,7 +95,7 @@ export async function moveToVersion(
     update contract_services cs set pricing_id = ${pricingId}, plan = m.plan, add_ons = m.add_ons
     from ${numberedContracts(moves)} as c (id, number)
     join json_to_recordset(${JSON.stringify(targets)}::json) as m (number integer, plan text, add_ons json) using (number)
-    where cs.contract_id = c.id and cs.service_id = ${serviceId}
+    where ${isAnyOf(sql`cs.contract_id`, contractIds)} and cs.contract_id = c.id and cs.service_id = ${serviceId}
   `);
   const isChanging = new Set(changing);
   const ofGroups = (wanted: (id: string) => boolean) =>

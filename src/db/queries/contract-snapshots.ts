@@ -184,7 +184,8 @@ export const budgetsIn = (budgets: readonly BudgetJson[] | null): readonly Budge
         spender: spender === null ? [] : (parsePattern(spender) ?? []),
       }));
 
-const dateOf = (text: string | null) => (text === null ? null : new Date(text));
+/** Parses a moment of Postgres. */
+export const dateOf = (text: string | null): Date | null => (text === null ? null : new Date(text));
 
 function toSnapshot(row: SnapshotRow): ContractSnapshot {
   return {
@@ -279,75 +280,4 @@ export async function readSnapshots(
  */
 export function versionTag({ version, levels }: ContractSnapshot): string {
   return [version, ...levels.map((level) => level.version)].join(" ");
-}
-
-/** Cached parts of a snapshot that {@link readBalances} compares with the database. */
-export type KnownVersions = Pick<ContractSnapshot, "contractId" | "version" | "levels">;
-
-interface BalancesRow extends Record<string, unknown> {
-  id: string;
-  version: string;
-  /**
-   * Row version, consumed and reset moment of each level, in the order of `ContractSnapshot.levels`. With open holds or a
-   * raised threshold also the amount held, their number, and when the first may end; the threshold, and the limit then.
-   */
-  levels:
-    | [string, number, string | null, number?, number?, (string | null)?, (number | null)?, (number | null)?][]
-    | null;
-}
-
-/** SQL: the current levels of contracts. */
-const selectBalances = (contractIds: SQL): SQL =>
-  sql`select id, version, levels from faregate_balances(${contractIds})`;
-
-const SELECT_BALANCES = new PgDialect().sqlToQuery(selectBalances(sql.raw("$1::text[]"))).sql;
-
-/**
- * Reads the current levels of cached contracts, by contract id: a third of the work of a full snapshot. Omits contracts
- * whose own row changed; read their snapshot again.
- */
-export async function readBalances(
-  client: postgres.ISql,
-  cached: readonly KnownVersions[],
-): Promise<Map<string, SeenLevel[]>> {
-  const ids = [...new Set(cached.map((snapshot) => snapshot.contractId))];
-  return currentLevels(cached, await client.unsafe<BalancesRow[]>(SELECT_BALANCES, [ids], { prepare: true }));
-}
-
-/** As {@link readBalances}, within a transaction. */
-export async function readBalancesWithin(
-  tx: Database,
-  cached: readonly KnownVersions[],
-): Promise<Map<string, SeenLevel[]>> {
-  const ids = textArray(cached.map((snapshot) => snapshot.contractId));
-  return currentLevels(cached, await tx.execute<BalancesRow>(selectBalances(ids)));
-}
-
-function currentLevels(cached: readonly KnownVersions[], rows: readonly BalancesRow[]): Map<string, SeenLevel[]> {
-  const found = new Map(rows.map((row) => [row.id, row]));
-  const result = new Map<string, SeenLevel[]>();
-  for (const { contractId, version, levels } of cached) {
-    const row = found.get(contractId);
-    if (row === undefined || row.version !== version || (row.levels?.length ?? 0) !== levels.length) continue;
-    result.set(
-      contractId,
-      levels.map((level, i) => {
-        const [seen, consumed, resetAt, held = 0, openHolds = 0, holdDue = null, threshold = null, limit = null] = row
-          .levels?.[i] ?? [level.version, level.consumed, null];
-        if (seen === level.version) return level;
-        return {
-          ...level,
-          version: seen,
-          consumed,
-          held,
-          openHolds,
-          holdDue: dateOf(holdDue),
-          resetAt: dateOf(resetAt),
-          alertedThreshold: threshold,
-          alertedLimit: limit,
-        };
-      }),
-    );
-  }
-  return result;
 }

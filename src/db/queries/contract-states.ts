@@ -1,7 +1,15 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
-import { type BudgetJson, BUDGETS_JSON, budgetsIn, type Level, NO_HOLDS, SERVICES_JSON } from "./contract-snapshots.ts";
+import {
+  type BudgetJson,
+  BUDGETS_JSON,
+  budgetsIn,
+  dateOf,
+  type Level,
+  NO_HOLDS,
+  SERVICES_JSON,
+} from "./contract-snapshots.ts";
 import type { Budget } from "../../core/pricing/budgets.ts";
 import type { SnapshotService, StateCause } from "../schema.ts";
 import type { RenewalUnit } from "../../core/period.ts";
@@ -63,8 +71,6 @@ export interface PastState {
 export interface ContractRecord {
   /** Oldest recorded state of the contract, and its cause. */
   first: { since: Date; cause: StateCause };
-  /** Movements up to this moment are compacted into sums. Null: none are. */
-  ledgerStart: Date | null;
   /** Null if the moment precedes the oldest recorded state. */
   state: PastState | null;
   /** False if the contract differs from its last recorded state, so the start of its current state is unknown. */
@@ -74,7 +80,6 @@ export interface ContractRecord {
 interface Row extends Record<string, unknown> {
   first_since: string;
   first_cause: StateCause;
-  ledger_start: string | null;
   since: string | null;
   until: string | null;
   cause: StateCause;
@@ -97,8 +102,6 @@ interface Row extends Record<string, unknown> {
   is_complete: boolean;
 }
 
-const dateOf = (text: string | null) => (text === null ? null : new Date(text));
-
 /**
  * Reads a contract's state at a past moment in one statement; undefined without any recorded state. A balance is the sum of
  * its movements since its last reset, which an index finds, so only one period's movements are read.
@@ -111,7 +114,6 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
     .padStart(12, "0");
   const [row] = await db.execute<Row>(sql`
     select first.since as first_since, first.cause as first_cause,
-      (select at from usage_ledger_start) as ledger_start,
       state.since, following.since as until, state.cause, state.start_date, state.end_date, state.auto_renew,
       state.renewal_days, state.renewal_value, state.renewal_unit, state.services, state.overrides, state.trial,
       state.budgets,
@@ -136,7 +138,6 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
   if (row === undefined) return undefined;
   return {
     first: { since: new Date(row.first_since), cause: row.first_cause },
-    ledgerStart: dateOf(row.ledger_start),
     isComplete: row.is_complete,
     state:
       row.since === null

@@ -1,15 +1,11 @@
-import { and, asc, desc, eq, lt, lte, sql, type SQL } from "drizzle-orm";
-import type { ISql } from "postgres";
+import { and, eq, sql, type SQL } from "drizzle-orm";
 import { sum } from "../../core/exact.ts";
 import type { HeldAmount, HoldState } from "../../core/holds.ts";
 import type { BudgetMovement } from "../../core/pricing/budgets.ts";
 import type { CountedUnits } from "../../core/pricing/credits.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
-import { contracts, holds } from "../schema.ts";
-import type { Level } from "./contract-snapshots.ts";
-import { loadLevels, sameLevel } from "./usage.ts";
-import { isDue, renewDue } from "./usage-renewals.ts";
+import { holds } from "../schema.ts";
 
 /*
  * Holds, and the sums of open ones in the rows of usage levels: `held`, `open_holds` and `hold_due`. Every change of a hold
@@ -136,100 +132,6 @@ export async function sumOpenLeases(
   return { leases: rows.find(({ service }) => service === null)?.leases ?? 0, held };
 }
 
-/** True if an open hold of the level may have ended. */
-export const isHoldDue = ({ holdDue }: Pick<Level, "holdDue">, now: Date): boolean =>
-  holdDue !== null && holdDue.getTime() <= now.getTime();
-
-/** Consumption that the end of a hold counted. */
-export interface CountedEnd<L extends Level = Level> {
-  /** The level before all of it. */
-  level: L;
-  /** Its balance after all of it. */
-  after: number;
-}
-
-/** Called with levels whose period is over, before they are renewed. */
-export type BeforeRenewal<L extends Level> = (due: readonly L[], now: Date) => Promise<void>;
-
-/** Called with a hold that ends and counted amounts of budgets; returns the movements of its end. */
-export type MoveEndedBudgets<L extends Level> = (
-  hold: HoldRow,
-  amounts: Readonly<Record<string, number>>,
-  at: { until: Date; levels: readonly L[] },
-) => Promise<HoldEnd["budgets"]>;
-
-/**
- * Writes all that is due of a locked contract: expiries of holds and renewals of levels, in the order of their moments; in
- * the same millisecond the expiry first, so that it belongs to the period that ends there. Returns all levels, and what
- * expiries counted. Source: contract usage-records §3.4.
- */
-export async function applyDue<L extends Level>(
-  tx: Database,
-  contractId: string,
-  levels: readonly L[],
-  entry: {
-    operationId: string;
-    now: Date;
-    beforeRenewal?: BeforeRenewal<L> | undefined;
-    moveBudgets: MoveEndedBudgets<L>;
-  },
-): Promise<{ levels: L[]; counted: CountedEnd<L>[] }> {
-  const renew = async (current: readonly L[], now: Date) => {
-    await entry.beforeRenewal?.(
-      current.filter((level) => isDue(level, now)),
-      now,
-    );
-    return renewDue(tx, contractId, current, { operationId: entry.operationId, now });
-  };
-  if (!levels.some((level) => isHoldDue(level, entry.now))) {
-    return { levels: await renew(levels, entry.now), counted: [] };
-  }
-  const due = await tx
-    .select()
-    .from(holds)
-    .where(and(eq(holds.contractId, contractId), eq(holds.state, "open"), lte(holds.until, entry.now)))
-    .orderBy(asc(holds.until), asc(holds.id));
-  const counted: CountedEnd<L>[] = [];
-  let current = [...levels];
-  let pending: HoldEnd[] = [];
-  const end = async () => {
-    await endHolds(tx, pending);
-    pending = [];
-  };
-  const read = async () => {
-    const written = await loadLevels(tx, contractId);
-    current = current.map((level) => {
-      const found = written.find((one) => sameLevel(one, level));
-      if (found === undefined) return level;
-      const { consumed, held, openHolds, holdDue } = found;
-      if (consumed > level.consumed) counted.push({ level, after: consumed });
-      return { ...level, consumed, held, openHolds, holdDue };
-    });
-  };
-  for (const hold of due) {
-    const { until } = hold;
-    if (current.some((level) => isDue(level, until))) {
-      await end();
-      await read();
-      current = await renew(current, until);
-    }
-    const isCounted = hold.onExpiry === "consume";
-    const amounts = Object.fromEntries(hold.amounts.map(({ id, amount }) => [id, amount]));
-    const reported = hold.kept ? hold.counted : null;
-    const inAll = hold.amounts.map(({ id, amount }) => [id, sum(amount, reported?.[id] ?? 0)] as const);
-    const counted = isCounted ? Object.fromEntries(inAll) : reported;
-    const budgets =
-      hold.budgets === null
-        ? undefined
-        : await entry.moveBudgets(hold, isCounted ? amounts : {}, { until, levels: current });
-    pending.push({ hold, state: "expired", endedAt: until, counted, budgets });
-  }
-  await end();
-  await sumHolds(tx, [contractId]);
-  await read();
-  return { levels: await renew(current, entry.now), counted };
-}
-
 /**
  * Makes the open holds of locked contracts follow a change of their levels: releases those that hold a level which is gone
  * or counts members now, and gives new rows of levels the sums of the others. Source: contract usage-records §3.4.
@@ -253,7 +155,7 @@ export async function followLevels(
           and not u.counts_members))
   `);
   const ids = new Set(gone.map(({ id }) => id));
-  // The sums are made anew below.
+  // The statements below compute the sums again.
   await tx.execute(sql`
     update holds set state = 'released', ended_at = ${now.toISOString()}::timestamptz
     where ${isAnyOf(sql`contract_id`, concerned)} and ${isAnyOf(sql`id`, [...ids])}
@@ -322,108 +224,6 @@ export async function renameInHolds(
       })
       .where(isHold(row));
   }
-}
-
-/** A hold with the address of its contract. */
-export interface FoundHold {
-  hold: HoldRow;
-  organizationId: string;
-  userId: string;
-}
-
-type FoundRow = Omit<HoldRow, "createdAt" | "until" | "endedAt"> &
-  Pick<FoundHold, "organizationId" | "userId"> & { createdMs: number; untilMs: number; endedMs: number | null };
-
-/**
- * Finds holds by their ids, in any order, with one prepared statement. Plain joins would keep the plan of an empty table,
- * which reads all holds, until the table is analyzed.
- */
-export async function findHolds(client: ISql, ids: readonly string[]): Promise<FoundHold[]> {
-  const rows = await client<FoundRow[]>`
-    select h.id, h.contract_id as "contractId", h.kind, h.feature_id as "featureId", h.amounts, h.on_expiry as "onExpiry",
-      h.state, h.counted, h.kept, h.spender, h.budgets, (extract(epoch from h.created_at) * 1000)::float8 as "createdMs",
-      (extract(epoch from h.until) * 1000)::float8 as "untilMs",
-      (extract(epoch from h.ended_at) * 1000)::float8 as "endedMs",
-      c.organization_id as "organizationId", c.user_id as "userId"
-    from unnest(${[...ids]}::text[]) as asked (id)
-    cross join lateral (select * from holds h where h.id = asked.id and h.kind = 'hold' offset 0) h
-    cross join lateral (select organization_id, user_id from contracts where id = h.contract_id offset 0) c`;
-  return rows.map(({ createdMs, untilMs, endedMs, organizationId, userId, ...row }) => ({
-    hold: {
-      ...row,
-      createdAt: new Date(createdMs),
-      until: new Date(untilMs),
-      endedAt: endedMs === null ? null : new Date(endedMs),
-    },
-    organizationId,
-    userId,
-  }));
-}
-
-/** Finds a hold by its id; undefined if there is none of this kind. */
-export async function findHold(db: Database, id: string): Promise<FoundHold | undefined> {
-  const { organizationId, userId } = contracts;
-  const [row] = await db
-    .select({ hold: holds, organizationId, userId })
-    .from(holds)
-    .innerJoin(contracts, eq(contracts.id, holds.contractId))
-    .where(and(eq(holds.id, id), eq(holds.kind, "hold")));
-  return row;
-}
-
-/** Lists a contract's holds, newest first. `state` is the one at `now`: an open hold past its end is expired. */
-export async function listHolds(
-  db: Database,
-  query: {
-    contractId: string;
-    state: HoldState | undefined;
-    before: string | undefined;
-    limit: number;
-    now: Date;
-  },
-): Promise<HoldRow[]> {
-  const now = sql`${query.now.toISOString()}::timestamptz`;
-  const inState: Record<HoldState, SQL> = {
-    open: sql`state = 'open' and until > ${now}`,
-    settled: sql`state = 'settled'`,
-    released: sql`state = 'released'`,
-    expired: sql`(state = 'expired' or state = 'open' and until <= ${now})`,
-  };
-  return db
-    .select()
-    .from(holds)
-    .where(
-      and(
-        eq(holds.contractId, query.contractId),
-        eq(holds.kind, "hold"),
-        query.before === undefined ? undefined : lt(holds.id, query.before),
-        query.state === undefined ? undefined : inState[query.state],
-      ),
-    )
-    .orderBy(desc(holds.id))
-    .limit(query.limit);
-}
-
-/** SQL condition: the contract has a hold or a block that is open and has reached its end. */
-export const hasDueEnd = (now: Date): SQL =>
-  sql`${contracts.id} in (
-    select contract_id from holds where state = 'open' and until <= ${now.toISOString()}::timestamptz
-    union all
-    select contract_id from contract_blocks where state = 'open' and expires_at <= ${now.toISOString()}::timestamptz)`;
-
-/** Finds contracts with a hold or a block that is due, oldest first. */
-export async function findDueHolders(
-  db: Database,
-  now: Date,
-  options: { where?: SQL | undefined; limit: number },
-): Promise<{ organizationId: string; userId: string }[]> {
-  const { id, organizationId, userId } = contracts;
-  return db
-    .select({ organizationId, userId })
-    .from(contracts)
-    .where(and(hasDueEnd(now), options.where))
-    .orderBy(asc(id))
-    .limit(options.limit);
 }
 
 /** Deletes up to `batch` holds that ended before `before`. Returns the number deleted. */

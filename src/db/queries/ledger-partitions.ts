@@ -57,6 +57,12 @@ export async function compactPartitions(db: Database, before: Date): Promise<num
   }
 }
 
+/** Reads up to when movements may be compacted into sums. Null: none are. */
+export async function readLedgerStart(db: Database): Promise<Date | null> {
+  const [row] = await db.execute<{ at: string | null }>(sql`select at from usage_ledger_start`);
+  return row === undefined || row.at === null ? null : new Date(row.at);
+}
+
 /**
  * Runs a statement that may take longer than requests may. Its commit does not wait for the disk: a crash that loses it loses a step
  * that the next call repeats. Postgres itself waits where a commit removes tables.

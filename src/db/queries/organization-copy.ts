@@ -14,8 +14,8 @@ const LEFT_BEHIND: Readonly<Record<string, string>> = {
   mails: "sent by the instance of before",
   outbox: "each instance orders its events; those of before the move are sent by the instance of before",
   outbox_staged: "as the outbox",
-  usage_days: "summed up anew from the movements",
-  usage_hours: "summed up anew from the movements",
+  usage_days: "summed up again from the movements",
+  usage_hours: "summed up again from the movements",
   usage_ledger_next: "not in the ledger yet",
   webhook_deliveries: "delivered by the instance of before",
 };

@@ -89,16 +89,19 @@ export async function countPerDay(
   since: string,
 ): Promise<Record<"newContracts" | "denials", ReadonlyMap<string, number>>> {
   const dayOf = (column: SQL) => sql`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD')`;
-  const rows = await db.execute<{ what: "newContracts" | "denials"; day: string; total: string }>(sql`
-    select 'newContracts' as what, ${dayOf(sql`created_at`)} as day, count(*) as total from ${contracts}
-    where organization_id = ${organizationId} and created_at >= ${since}::timestamptz group by day
-    union all
-    select 'denials', ${dayOf(sql`hour`)} as day, sum(count) from ${denials}
-    where organization_id = ${organizationId} and hour >= ${since}::timestamptz group by day
-  `);
-  const of = (wanted: string) =>
-    new Map(rows.filter(({ what }) => what === wanted).map(({ day, total }) => [day, Number(total)]));
-  return { newContracts: of("newContracts"), denials: of("denials") };
+  const count = async (statement: SQL) => {
+    const rows = await db.execute<{ day: string; total: string }>(statement);
+    return new Map(rows.map(({ day, total }) => [day, Number(total)]));
+  };
+  const [newContracts, denied] = await Promise.all([
+    count(sql`
+      select ${dayOf(sql`created_at`)} as day, count(*) as total from ${contracts}
+      where organization_id = ${organizationId} and created_at >= ${since}::timestamptz group by day`),
+    count(sql`
+      select ${dayOf(sql`hour`)} as day, sum(count) as total from ${denials}
+      where organization_id = ${organizationId} and hour >= ${since}::timestamptz group by day`),
+  ]);
+  return { newContracts, denials: denied };
 }
 
 /** Counts enabled services and their active versions. */

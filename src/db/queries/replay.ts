@@ -2,7 +2,7 @@ import { eq, sql, type SQL } from "drizzle-orm";
 import { MAX_HOLD_MS } from "../../core/holds.ts";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
-import { deletedPricings, pricings, usageLedgerStart } from "../schema.ts";
+import { deletedPricings, pricings } from "../schema.ts";
 import { IS_CARRIED, USED_AT } from "./usage-rollup.ts";
 
 /*
@@ -41,12 +41,6 @@ const isReplayed = (filter: ReplayFilter): SQL => sql`
     c.organization_id = ${filter.organizationId} and exists (
       select 1 from ${statesIn(filter)} s where strpos(s.services::text, ${filter.serviceId}) > 0
     )`;
-
-/** Moment until which movements are compacted into sums. Null: none are. */
-export async function readLedgerStart(db: Database): Promise<Date | null> {
-  const [row] = await db.select({ at: usageLedgerStart.at }).from(usageLedgerStart);
-  return row?.at ?? null;
-}
 
 /** A configuration that contracts had of a service. */
 export interface ReplayedConfiguration {

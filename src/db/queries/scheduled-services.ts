@@ -16,12 +16,13 @@ export async function removePendingServices(
   const rows = await tx.execute<{ contract_id: string }>(sql`
     with gone as (
       delete from scheduled_subscriptions x using scheduled_changes s
-      where x.change_id = s.id and ${isAnyOf(sql`s.contract_id`, contractIds)} and s.state = 'pending' and ${leaving}
-      returning x.change_id, x.position
+      where s.contract_id = x.contract_id and s.id = x.change_id and ${isAnyOf(sql`s.contract_id`, contractIds)}
+        and s.state = 'pending' and ${leaving}
+      returning x.contract_id, x.change_id, x.position
     )
-    select distinct s.contract_id from gone join scheduled_changes s on s.id = gone.change_id
+    select distinct contract_id from gone
     where not exists (
-      select 1 from scheduled_subscriptions x where x.change_id = gone.change_id
+      select 1 from scheduled_subscriptions x where x.contract_id = gone.contract_id and x.change_id = gone.change_id
         and not exists (select 1 from gone other where other.change_id = x.change_id and other.position = x.position)
     )
     order by 1
@@ -53,8 +54,8 @@ export async function listPendingConfigurations(
     select s.kind, coalesce(x.pricing_id, cs.pricing_id) as "pricingId", x.plan, x.add_ons::text as "addOns",
       array_agg(s.contract_id order by s.contract_id) as "contractIds"
     from scheduled_subscriptions x
-    join scheduled_changes s on s.id = x.change_id
-    left join contract_services cs on s.kind = 'trialEnd' and cs.contract_id = s.contract_id
+    join scheduled_changes s on s.contract_id = x.contract_id and s.id = x.change_id
+    left join contract_services cs on s.kind = 'trialEnd' and cs.contract_id = x.contract_id
       and cs.service_id = x.service_id
     where x.service_id = ${serviceId} and s.state = 'pending' and not s.ends_contract
       and ${isAnyOf(sql`s.kind`, kinds)} and ${isAnyOf(sql`coalesce(x.pricing_id, cs.pricing_id)`, pricingIds)}
@@ -71,7 +72,7 @@ export async function listPendingConfigurations(
 export async function countPendingOf(db: Database, serviceId: string): Promise<number> {
   const [row] = await db.execute<{ count: number }>(sql`
     select count(distinct s.id)::integer as count from scheduled_subscriptions x
-    join scheduled_changes s on s.id = x.change_id
+    join scheduled_changes s on s.contract_id = x.contract_id and s.id = x.change_id
     where x.service_id = ${serviceId} and s.state = 'pending'
   `);
   return row?.count ?? 0;
@@ -90,13 +91,15 @@ export async function rewritePending(
   },
 ): Promise<void> {
   const { kind, contractIds, serviceId, to, plan, addOns } = input;
-  const theirs = sql`${scheduledSubscriptions.changeId} in (select id from scheduled_changes
-    where state = 'pending' and kind = ${kind} and ${isAnyOf(sql`contract_id`, contractIds)})`;
-  const version = kind === "novation" ? { pricingId: to.id, version: to.version } : {};
-  await tx
-    .update(scheduledSubscriptions)
-    .set({ ...version, plan, addOns })
-    .where(and(eq(scheduledSubscriptions.serviceId, serviceId), theirs));
+  await tx.execute(sql`
+    update scheduled_subscriptions x set
+      pricing_id = case s.kind when 'novation' then ${to.id} else x.pricing_id end,
+      version = case s.kind when 'novation' then ${to.version} else x.version end,
+      plan = ${plan}, add_ons = ${JSON.stringify(addOns)}::text::json
+    from scheduled_changes s
+    where s.contract_id = x.contract_id and s.id = x.change_id and s.state = 'pending' and s.kind = ${kind}
+      and ${isAnyOf(sql`x.contract_id`, contractIds)} and x.service_id = ${serviceId}
+  `);
 }
 
 /** Ids of the services that pending changes of these contracts name, in the order of locking. */
@@ -105,7 +108,13 @@ export async function servicesOfPending(tx: Database, contractIds: readonly stri
   const rows = await tx
     .selectDistinct({ id: scheduledSubscriptions.serviceId })
     .from(scheduledSubscriptions)
-    .innerJoin(scheduledChanges, eq(scheduledChanges.id, scheduledSubscriptions.changeId))
+    .innerJoin(
+      scheduledChanges,
+      and(
+        eq(scheduledChanges.contractId, scheduledSubscriptions.contractId),
+        eq(scheduledChanges.id, scheduledSubscriptions.changeId),
+      ),
+    )
     .where(and(isAnyOf(scheduledChanges.contractId, contractIds), eq(scheduledChanges.state, "pending")))
     .orderBy(asc(scheduledSubscriptions.serviceId));
   return rows.flatMap(({ id }) => (id === null ? [] : [id]));

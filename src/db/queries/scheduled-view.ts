@@ -89,10 +89,10 @@ export const SUBSCRIPTIONS_JSON = `(
               'version', coalesce(p.version, x.version), 'plan', x.plan, 'addOns', x.add_ons) order by x.position)
           from scheduled_subscriptions x
           left join services v on v.id = x.service_id
-          left join contract_services cs on s.kind = 'trialEnd' and cs.contract_id = s.contract_id
+          left join contract_services cs on s.kind = 'trialEnd' and cs.contract_id = x.contract_id
             and cs.service_id = x.service_id
           left join pricings p on p.id = coalesce(x.pricing_id, cs.pricing_id)
-          where x.change_id = s.id)`;
+          where x.contract_id = s.contract_id and x.change_id = s.id)`;
 
 /** SQL expression of a {@link ScheduledJson}: the change `s` of the contract `c`. */
 const CHANGE_JSON = `json_build_object(

@@ -3,7 +3,7 @@ import type { CancelReason, ContractChange, ScheduledState } from "../../core/sc
 import type { ActorKind } from "../../core/access/caller.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
-import { contracts, scheduledChanges, scheduledSubscriptions } from "../schema.ts";
+import { contracts, scheduledChanges } from "../schema.ts";
 import type { Actor } from "./actors.ts";
 import type { SubscribedService } from "./contract-levels.ts";
 import type { TrialOutcome } from "../../core/event-messages.ts";
@@ -29,9 +29,14 @@ export async function insertChange(
 ): Promise<void> {
   await tx.insert(scheduledChanges).values(change);
   if (next.length > 0) {
-    const { id: changeId, organizationId } = change;
-    const rows = next.map((service, position) => ({ ...service, changeId, organizationId, position }));
-    await tx.insert(scheduledSubscriptions).values(rows);
+    const rows = JSON.stringify(next.map((service, position) => ({ ...service, position })));
+    await tx.execute(sql`
+      insert into scheduled_subscriptions
+        (change_id, organization_id, contract_id, position, service_id, pricing_id, service_name, version, plan, add_ons)
+      select ${change.id}, ${change.organizationId}, ${change.contractId}, position, "serviceId", "pricingId", "serviceName", version,
+        plan, "addOns"
+      from json_to_recordset(${rows}::json) as given (position integer, "serviceId" text, "pricingId" text,
+        "serviceName" text, version text, plan text, "addOns" json)`);
   }
   await tx
     .update(contracts)
@@ -201,7 +206,8 @@ export async function followPeriodEnds(
 export async function lockContractsWithPending(tx: Database, condition: SQL): Promise<string[]> {
   const find = async () => {
     const rows = await tx.execute<{ contract_id: string }>(sql`
-      select distinct s.contract_id from scheduled_subscriptions x join scheduled_changes s on s.id = x.change_id
+      select distinct s.contract_id from scheduled_subscriptions x
+      join scheduled_changes s on s.contract_id = x.contract_id and s.id = x.change_id
       where s.state = 'pending' and ${condition} order by 1
     `);
     return rows.map(({ contract_id }) => contract_id);

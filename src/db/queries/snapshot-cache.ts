@@ -8,14 +8,14 @@ import { type BalancesQuery, type ReadBalances, readBudgetBalances } from "./bud
 import {
   endUserKey,
   loadSnapshots,
-  readBalances,
-  readBalancesWithin,
   readSnapshots,
   type SeenLevel,
   type ContractSnapshot,
   type EndUserName,
 } from "./contract-snapshots.ts";
-import { findHolds, type FoundHold, type NewHold } from "./holds.ts";
+import { readBalances, readBalancesWithin } from "./current-levels.ts";
+import type { NewHold } from "./holds.ts";
+import { findHolds, type FoundHold } from "./hold-listing.ts";
 
 export interface OrganizationKeyRow {
   keyId: string;

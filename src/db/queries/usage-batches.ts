@@ -74,12 +74,6 @@ export async function readTakenKeys(
   return taken;
 }
 
-/** Reads up to when movements may be compacted into sums. Null: none are. */
-export async function readLedgerStart(db: Database): Promise<Date | null> {
-  const [row] = await db.execute<{ at: string | null }>(sql`select at from usage_ledger_start`);
-  return row === undefined || row.at === null ? null : new Date(row.at);
-}
-
 /** Another transaction has taken a key of this batch since it was read: decide again. */
 export class KeyTaken extends Error {}
 
@@ -93,7 +87,7 @@ export interface UsageWrites {
 }
 
 /**
- * Writes movements, balances and keys in one statement. Call it with the contracts locked. Blocks on keys that another
+ * Writes movements, balances and keys, in one round trip. Call it with the contracts locked. Blocks on keys that another
  * transaction is taking; takes them in order, so that two batches cannot deadlock.
  * @throws KeyTaken if another transaction has taken one of them.
  */
@@ -109,7 +103,19 @@ export async function writeUsage(
     ...late.map((one) => ({ ...one, isLate: true })),
   ];
   const moment = sql`${now.toISOString()}::timestamptz`;
-  const [written] = await tx.execute<{ taken: string }>(sql`
+  const takeKeys = tx.execute<{ taken: string }>(sql`
+    with taken as (
+      insert into usage_keys as k (organization_id, key, fingerprint, taken_at)
+      select ${organizationId}, given.key, ${FINGERPRINT}, ${moment}
+      from json_to_recordset(${keysJson(keys)}::json) as given (key text, text text)
+      order by given.key collate "C"
+      on conflict (organization_id, key) do update set fingerprint = excluded.fingerprint, taken_at = excluded.taken_at
+        where k.taken_at <= ${keptSince(now)}
+      returning 1
+    )
+    select count(*) as taken from taken
+  `);
+  const writeMovements = tx.execute(sql`
     with movement as materialized (
       select * from json_to_recordset(${JSON.stringify(movements)}::json) as given
         ("contractId" text, "serviceId" text, "limitName" text, amount numeric, "featureId" text, "operationId" text,
@@ -122,23 +128,15 @@ export async function writeUsage(
         "operationId", case when "isLate" then 0 else amount end, case when "isLate" then amount end, "usedAt", ${moment}, spender,
         budgets, units
       from movement
-    ), counted as (
-      update usage_levels u set consumed = u.consumed + m.amount
-      from (
-        select "contractId", "serviceId", "limitName", sum(amount) as amount from movement where not "isLate"
-        group by 1, 2, 3
-      ) m
-      where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"
-    ), taken as (
-      insert into usage_keys as k (organization_id, key, fingerprint, taken_at)
-      select ${organizationId}, given.key, ${FINGERPRINT}, ${moment}
-      from json_to_recordset(${keysJson(keys)}::json) as given (key text, text text)
-      order by given.key collate "C"
-      on conflict (organization_id, key) do update set fingerprint = excluded.fingerprint, taken_at = excluded.taken_at
-        where k.taken_at <= ${keptSince(now)}
-      returning 1
     )
-    select count(*) as taken from taken
+    update usage_levels u set consumed = u.consumed + m.amount
+    from (
+      select "contractId", "serviceId", "limitName", sum(amount) as amount from movement where not "isLate"
+      group by 1, 2, 3
+    ) m
+    where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"
   `);
+  // Sent at once: the driver does not wait for the first before it sends the second.
+  const [[written]] = await Promise.all([takeKeys, writeMovements]);
   if (Number(written?.taken) !== keys.length) throw new KeyTaken();
 }

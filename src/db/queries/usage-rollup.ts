@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
+import { readLedgerStart } from "./ledger-partitions.ts";
 
 /*
  * The roll-up: sums of movements per hour and per day, which histories read together with the movements that it lacks. It
@@ -107,9 +108,12 @@ export function createRollUp(db: Database, isStopping: () => boolean = () => fal
  * a week later each time that a partition goes.
  */
 export async function pruneRollUp(db: Database): Promise<void> {
+  // The start only moves forward: buckets that end meanwhile are left to the next call.
+  const start = await readLedgerStart(db);
+  if (start === null) return;
   for (const bucket of ["hour", "day"]) {
     const table = sql.raw(`usage_${bucket}s`);
-    const start = sql`(select date_trunc(${sql.raw(`'${bucket}'`)}, at, 'UTC') from usage_ledger_start)`;
+    const first = sql`date_trunc(${sql.raw(`'${bucket}'`)}, ${start.toISOString()}::timestamptz, 'UTC')`;
     for (let deleted = BATCH; deleted === BATCH;) {
       deleted = await db.transaction(async (tx) => {
         // Excludes the roll-up, which would write the same rows in another order.
@@ -117,7 +121,7 @@ export async function pruneRollUp(db: Database): Promise<void> {
         const gone = await tx.execute<{ count: string }>(sql`
           with old as (
             delete from ${table} where ctid = any(array(
-              select ctid from ${table} where ${sql.raw(bucket)} < ${start} limit ${BATCH}::integer)) returning 1
+              select ctid from ${table} where ${sql.raw(bucket)} < ${first} limit ${BATCH}::integer)) returning 1
           ) select count(*) as count from old`);
         return Number(gone[0]?.count ?? 0);
       });

@@ -97,6 +97,8 @@ export const scheduledSubscriptions = pgTable(
   {
     changeId: text("change_id").notNull(),
     organizationId: text("organization_id").notNull(),
+    /** Contract of the change. A trigger fills it where a process of the release before leaves it out. */
+    contractId: text("contract_id"),
     position: integer("position").notNull(),
     /** Null once the service is deleted or in another organization. */
     serviceId: text("service_id"),

@@ -50,7 +50,7 @@ export const REPAIRS: readonly Repair[] = [
   },
   {
     file: "index.js",
-    why: "What follows in a transaction whose connection was lost and made anew ran outside of any transaction.",
+    why: "Statements of a transaction whose connection was lost ran on the new connection, outside of any transaction.",
     find: "      , prepare = null\n",
     put: "      , prepare = null\n      , lost = null\n",
   },

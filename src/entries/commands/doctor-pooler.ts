@@ -34,7 +34,7 @@ export async function examinePooler(
       const sentence = `DATABASE_URL leads to a transaction pooler that ${names}; DATABASE_DIRECT_URL keeps sessions.`;
       tell({ state: "ok", what, sentence });
     }
-    tell({ what, ...(await timeouts(config, found.requests)) });
+    tell({ what, ...(await settingsOfRole(config, found.requests)) });
     return found;
   } catch (error) {
     if (!(error instanceof StartupProblem)) throw error;
@@ -43,23 +43,25 @@ export async function examinePooler(
   }
 }
 
-/** Behind a pooler, statements outside of transactions have the time-outs of their role. */
-async function timeouts(config: Config, requests: Endpoint): Promise<Omit<Finding, "what">> {
+/** Behind a pooler, statements outside of transactions have the settings of their role. */
+async function settingsOfRole(config: Config, requests: Endpoint): Promise<Omit<Finding, "what">> {
   const connection = connect(requests, { maxConnections: 1, applicationName: "faregate-doctor" });
   try {
-    const [row] = await connection.client<{ role: string; statement: string; lock: string }[]>`
+    const [row] = await connection.client<{ role: string; statement: string; lock: string; jit: string }[]>`
       select quote_ident(current_user) as role, current_setting('statement_timeout') as statement,
-        current_setting('lock_timeout') as lock`;
+        current_setting('lock_timeout') as lock, current_setting('jit') as jit`;
     const wanted = timeoutsOf(config);
     const lacking = [
       ...(wanted.statement && row?.statement === "0" ? [`statement_timeout = '${wanted.statement / 1000}s'`] : []),
       ...(wanted.lock && row?.lock === "0" ? [`lock_timeout = '${wanted.lock / 1000}s'`] : []),
+      ...(row?.jit === "on" ? ["jit = off"] : []),
     ];
-    if (lacking.length === 0) return { state: "ok", sentence: "Statements outside of transactions have time-outs." };
+    if (lacking.length === 0)
+      return { state: "ok", sentence: "Statements outside of transactions have time-outs, and are not compiled." };
     const commands = lacking.map((setting) => `alter role ${row?.role} set ${setting};`);
     return {
       state: "warn",
-      sentence: `Statements outside of transactions have no time-out behind a pooler: ${commands.join(" ")}`,
+      sentence: `Statements outside of transactions lack settings behind a pooler: ${commands.join(" ")}`,
     };
   } finally {
     await connection.close(1);

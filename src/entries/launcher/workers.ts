@@ -16,8 +16,8 @@ import { spawnChild, supervise, type Supervised } from "./supervisor.ts";
  * with SO_REUSEPORT, and the kernel distributes connections.
  */
 
-/** A scrape leaves out workers that take longer. */
-const METRICS_WAIT_MS = 1000;
+/** A scrape leaves out workers that take longer. A busy one waits a second for its database before it answers without (health.ts). */
+const METRICS_WAIT_MS = 2000;
 
 /** Returns true if this process is to run workers. False for an invalid configuration, which REST reports. */
 export function wantsWorkers(environment: Readonly<Record<string, string | undefined>>): boolean {

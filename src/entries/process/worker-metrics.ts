@@ -10,8 +10,8 @@ export type WorkerMessage =
 /** IPC messages about metrics, of the primary process to a worker. */
 type PrimaryMessage = { type: "collect"; id: string } | { type: "metrics"; id: string; text: string };
 
-/** A scrape that the primary process does not answer gets the worker's own metrics. */
-const WAIT_MS = 2000;
+/** A scrape that the primary process, which waits for workers, does not answer gets the worker's own metrics. */
+const WAIT_MS = 4000;
 
 /** Returns the number of this worker, which the primary process has set. Undefined in other processes. */
 export function workerNumber(): number | undefined {

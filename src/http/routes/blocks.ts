@@ -1,6 +1,13 @@
 import { Hono } from "hono";
 import { BLOCK_ORIGINS, type BlockOrigin } from "../../core/pricing/blocks.ts";
-import * as blocks from "../../operations/blocks.ts";
+import { showBalances } from "../../operations/blocks/balances.ts";
+import { giveBlock, revokeBlock } from "../../operations/blocks/give.ts";
+import {
+  type BlockPageQuery,
+  isBlockState,
+  listContractBlocks,
+  listOrganizationBlocks,
+} from "../../operations/blocks/list.ts";
 import { Failure } from "../../operations/errors.ts";
 import { newBlock } from "../../wire/blocks.ts";
 import { bodyOf } from "../body.ts";
@@ -11,9 +18,9 @@ import { json, reply } from "../reply.ts";
 const address = (c: AppContext) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
 
 /** @throws Failure invalid for an unknown state, a wrong page size or a malformed id. */
-function pageOf(c: AppContext): blocks.BlockPageQuery {
+function pageOf(c: AppContext): BlockPageQuery {
   const state = queryParameter(c, "state");
-  if (state !== undefined && !blocks.isBlockState(state)) {
+  if (state !== undefined && !isBlockState(state)) {
     throw new Failure("invalid", "INVALID DATA: state must be upcoming, open, spent, expired or revoked");
   }
   const limit = pageLimit(c);
@@ -38,23 +45,21 @@ function originOf(c: AppContext): BlockOrigin | undefined {
 export const contractBlockRoutes = new Hono<AppEnv>()
   .post("/:userId/blocks", async (c) => {
     const block = bodyOf(c, newBlock, "unknownFieldsLast");
-    const given = await blocks.giveBlock(context(c), { ...address(c), block });
+    const given = await giveBlock(context(c), { ...address(c), block });
     return json(c, given.block, given.isNew ? 201 : 200);
   })
-  .get("/:userId/blocks", async (c) =>
-    json(c, await blocks.listContractBlocks(context(c), { ...address(c), ...pageOf(c) })),
-  )
+  .get("/:userId/blocks", async (c) => json(c, await listContractBlocks(context(c), { ...address(c), ...pageOf(c) })))
   .delete("/:userId/blocks/:blockId", async (c) => {
-    await blocks.revokeBlock(context(c), { ...address(c), id: c.req.param("blockId") });
+    await revokeBlock(context(c), { ...address(c), id: c.req.param("blockId") });
     return reply(c, null, 204);
   })
-  .get("/:userId/balances", async (c) => json(c, await blocks.showBalances(context(c), address(c))));
+  .get("/:userId/balances", async (c) => json(c, await showBalances(context(c), address(c))));
 
 /** Blocks of all contracts of an organization. */
 export const organizationBlockRoutes = new Hono<AppEnv>().get("/", async (c) =>
   json(
     c,
-    await blocks.listOrganizationBlocks(context(c), {
+    await listOrganizationBlocks(context(c), {
       organizationId: organizationOf(c),
       ...pageOf(c),
       expiresBefore: instantOf(c, "expiresBefore"),

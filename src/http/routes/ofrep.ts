@@ -23,15 +23,13 @@ async function answer(
   if (!read.success) {
     const [issue] = read.error.issues;
     const errorCode = issue?.message ?? "PARSE_ERROR";
-    const ofCode = new Map(Object.entries<string>(OFREP_ERRORS)).get(errorCode);
-    const errorDetails = issue?.path.includes("spender") === true ? SPENDER_RULE : ofCode;
+    if (issue?.path.includes("spender") === true) return refuseSpender(c, key);
+    const errorDetails = new Map(Object.entries<string>(OFREP_ERRORS)).get(errorCode);
     return errorJson(c, { key, errorCode, errorDetails }, 400, "invalid");
   }
   const { targetingKey: userId, spender: text } = read.data.context;
   const spender = typeof text === "string" ? parseSpender(text) : undefined;
-  if (typeof text === "string" && spender === undefined) {
-    return errorJson(c, { key, errorCode: "INVALID_CONTEXT", errorDetails: SPENDER_RULE }, 400, "invalid");
-  }
+  if (typeof text === "string" && spender === undefined) return refuseSpender(c, key);
   const server = queryParameter(c, "server") === "true";
   try {
     return await evaluate(context(c), { userId, mode: { server }, spender });
@@ -40,6 +38,12 @@ async function answer(
     if (failure?.code !== "notFound" && failure?.code !== "invalid") throw error;
     return errorJson(c, { key, errorCode: "INVALID_CONTEXT", errorDetails: failure.message }, 400, failure.code);
   }
+}
+
+/** Answers 422 as other endpoints do, which the protocol does not name: providers read the error code. Source: contract budgets. */
+function refuseSpender(c: AppContext, key: string | undefined): Response {
+  const body = { key, errorCode: "INVALID_CONTEXT", errorDetails: SPENDER_RULE };
+  return errorJson(c, body, 422, "unprocessable");
 }
 
 /** OpenFeature's Remote Evaluation Protocol. Evaluates and never consumes. Source: open-feature/protocol, service/openapi.yaml. */

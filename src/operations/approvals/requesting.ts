@@ -95,7 +95,7 @@ export async function requestApproval(
   });
 }
 
-/** Replaces the report of a pending request, which has to be approved anew. */
+/** Replaces the report of a pending request, which then has to be approved again. */
 export async function renewReport(
   ctx: Context,
   { id, organizationId, revision }: { id: string; organizationId: string; revision: number },

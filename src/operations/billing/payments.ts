@@ -5,7 +5,7 @@ import { mapBlocks } from "../../core/billing/terms.ts";
 import { findPaidBlocks } from "../../db/queries/billing.ts";
 import { linkedUser } from "../../db/queries/billing-messages.ts";
 import { billingMessages } from "../../db/schema.ts";
-import { giveBlock, revokeBlock } from "../blocks.ts";
+import { giveBlock, revokeBlock } from "../blocks/give.ts";
 import { type Context, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
 import type { ConnectionRow } from "./connections.ts";

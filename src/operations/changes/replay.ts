@@ -11,13 +11,13 @@ import {
 } from "../../core/change/replay/tally.ts";
 import { trackedLimits } from "../../core/pricing/compile.ts";
 import { addBuckets, startOfBucket } from "../../core/usage-range.ts";
+import { readLedgerStart } from "../../db/queries/ledger-partitions.ts";
 import { listVersions, modelText, type VersionRow } from "../../db/queries/pricings.ts";
 import {
   countDeniedThen,
   countReplayed,
   listReplayed,
   listReplayedConfigurations,
-  readLedgerStart,
   readModelText,
   readMoreMovements,
   type ReplayedConfiguration,

@@ -1,7 +1,9 @@
 import { and, eq, lte } from "drizzle-orm";
 import { evaluateBoolean, evaluateFeature, featureIds, type FeatureResult } from "../../core/pricing/evaluate.ts";
-import { findBlockHolders, readBlocksAt } from "../../db/queries/blocks.ts";
+import { findBlockHolders } from "../../db/queries/block-listing.ts";
+import { readBlocksAt } from "../../db/queries/blocks.ts";
 import { type PastState, readRecord } from "../../db/queries/contract-states.ts";
+import { readLedgerStart } from "../../db/queries/ledger-partitions.ts";
 import type { StateCause } from "../../db/schema.ts";
 import { type ContractView, viewOf } from "../../db/queries/contract-view.ts";
 import { contractHistory, type contracts } from "../../db/schema.ts";
@@ -68,9 +70,11 @@ async function findPast(ctx: Context, address: ContractAddress, at: Date): Promi
   await applyDueChangesOf(ctx, address);
   const row = await findContract(ctx, address);
   const record = await readRecord(ctx.db, row.id, at);
+  // After the record: if a compaction ends meanwhile, the moment is refused, and not answered from sums.
+  const ledgerStart = await readLedgerStart(ctx.db);
   if (record === undefined)
     throw new Failure("invalid", `INVALID DATA: There is no record of the contract of ${userId}`);
-  const { first, state, ledgerStart } = record;
+  const { first, state } = record;
   const start = first.since.toISOString();
   if (state === null && first.cause === "creation") {
     throw new Failure(

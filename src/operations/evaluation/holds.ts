@@ -1,6 +1,7 @@
 import { HOLD_STATES, type HoldState, MAX_HOLD_MS } from "../../core/holds.ts";
 import { changeBudgetBalances } from "../../db/queries/budgets.ts";
-import { endHolds, extendHold, type FoundHold, listHolds } from "../../db/queries/holds.ts";
+import { endHolds, extendHold } from "../../db/queries/holds.ts";
+import { type FoundHold, listHolds } from "../../db/queries/hold-listing.ts";
 import { clampPageSize, type Context, isInTransaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { loadBudgets } from "./budget-book.ts";

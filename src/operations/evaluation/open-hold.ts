@@ -1,4 +1,4 @@
-import { findHold, type FoundHold as AddressedHold } from "../../db/queries/holds.ts";
+import { findHold, type FoundHold as AddressedHold } from "../../db/queries/hold-listing.ts";
 import { type Context, isInTransaction } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { evaluatedOrganization, type LockedHolder, withLockedHolder } from "./prepare.ts";

@@ -8,7 +8,7 @@ import { namedEvents, readFacts } from "../../db/queries/contract-facts.ts";
 import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { type ContractSnapshot, type EndUserName, loadSnapshot } from "../../db/queries/contract-snapshots.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import { isHoldDue } from "../../db/queries/holds.ts";
+import { isHoldDue } from "../../db/queries/due-holds.ts";
 import { lockContract } from "../../db/queries/usage.ts";
 import { boundaryAfter, isDue } from "../../db/queries/usage-renewals.ts";
 import { contracts } from "../../db/schema.ts";

@@ -20,7 +20,7 @@ import { idOf } from "../../core/pricing/evaluation.ts";
 import { holdsAt } from "../../core/pricing/overrides.ts";
 import type { Grant } from "../../core/pricing/subscription.ts";
 import { readPrices } from "../../db/queries/billing.ts";
-import { listBlockRows } from "../../db/queries/blocks.ts";
+import { listBlockRows } from "../../db/queries/block-listing.ts";
 import type { SnapshotOverride } from "../../db/queries/contract-snapshots.ts";
 import type { SnapshotService } from "../../db/schema.ts";
 import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";

@@ -12,9 +12,9 @@ import {
   type UsageRange,
 } from "../../core/usage-range.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
-import { listBlockHolders } from "../../db/queries/blocks.ts";
+import { listBlockHolders } from "../../db/queries/block-listing.ts";
 import { loadSnapshot } from "../../db/queries/contract-snapshots.ts";
-import { readLedgerStart } from "../../db/queries/usage-batches.ts";
+import { readLedgerStart } from "../../db/queries/ledger-partitions.ts";
 import {
   type MovementRow,
   readBuckets,
@@ -38,7 +38,7 @@ import {
 import { organizationRole } from "../access.ts";
 import { type Context, snapshot } from "../context.ts";
 import { type ContractAddress, findContract, isAtAddress } from "../contract-address.ts";
-import { drawnOf } from "../due-blocks.ts";
+import { drawnOf } from "../blocks/block-book.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { renewDueLevels } from "../due-holds.ts";
 import { Failure } from "../errors.ts";

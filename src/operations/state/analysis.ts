@@ -13,6 +13,8 @@ const SLICE_MS = 10;
 const SLICE_STEPS = 16;
 /** Time that each reading of a clock adds on Workers, where it stands still between slices. */
 const READING_MS = 0.005;
+/** Readings of a budget before it can be over. A small search needs fewer, and is not cut while the engine compiles it. */
+const FEWEST_READINGS = 16;
 /** Concurrent calls per organization that need more than INLINE_MS. */
 export const CALLS_PER_ORGANIZATION = 2;
 /** Concurrent calls per owner over all organizations, so that more organizations do not give more threads. */
@@ -82,12 +84,15 @@ export async function inSlices<T>(
 
 /**
  * Runs work in slices. `isOver` turns true after `milliseconds` of computing, not counting the pauses between slices; see
- * {@link computingTime}.
+ * {@link computingTime}. It is false the first 16 times.
  */
 export function inBudget<T>(milliseconds: number, work: (isOver: IsOver) => Steps<T>): Promise<T> {
   const time = computingTime(() => performance.now());
   let readings = 0;
-  const isOver = () => time.read() + READING_MS * (readings += 1) > milliseconds;
+  const isOver = () => {
+    readings += 1;
+    return time.read() + READING_MS * readings > milliseconds && readings > FEWEST_READINGS;
+  };
   function* timed(): Steps<T> {
     const steps = work(isOver);
     for (;;) {

@@ -198,7 +198,7 @@ test("stopped it aborts and does nothing more; started again it goes on", async 
   expect(asked).toBe(2);
 });
 
-test("a request that never ends is given up by stopping: nothing loads any more, and the next one is asked anew", async () => {
+test("a request that never ends is given up by stopping: nothing loads any more, and the next one is requested again", async () => {
   loader.use(() => new Promise(() => {}));
   void loader.fetchNow();
   expect([loader.isLoading, tokens.status]).toEqual([true, "loading"]);

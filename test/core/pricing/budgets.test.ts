@@ -60,7 +60,7 @@ describe("windows", () => {
     ).toEqual(["2026-02-28T12:00:00.000Z", "2026-03-31T12:00:00.000Z"]);
   });
 
-  test("a window from the first use runs until its end, and begins anew with the next use", () => {
+  test("a window from the first use runs until its end, and restarts with the next use", () => {
     const window = { value: 5, unit: "HOUR", anchor: "first" } as const;
     const lastSince = Date.parse("2026-01-07T10:00:00.000Z");
     const running = spanOf(window, "2026-01-07T14:59:59.999Z", { lastSince });

@@ -94,7 +94,7 @@ describe("texts", () => {
     expect(report.changed.map(({ code, detail }) => `${code}: ${detail}`)).toEqual(
       ["2.0.0", "1.0.0"].map(
         () =>
-          "text-written: Its text is written anew: SPACE has not stored its units, billing, variables, custom fields, tags without features and comments",
+          "text-written: Its text is rewritten: SPACE has not stored its units, billing, variables, custom fields, tags without features and comments",
       ),
     );
   });
@@ -112,7 +112,7 @@ describe("texts", () => {
       file: (path) => (path.endsWith("2.0.0.yaml") ? text : file(path)),
     });
     expect(changed).toEqual([
-      expect.stringContaining(`text-differs version Tasker 2_0_0: Its text is written anew, because ${why}`),
+      expect.stringContaining(`text-differs version Tasker 2_0_0: Its text is rewritten, because ${why}`),
     ]);
     const limits = rowsOf(planned, "services")[0]?.versions[1]?.pricing.usageLimits;
     expect(limits?.[0]).toMatchObject({ name: "maxTasks", defaultValue: 10 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { DiffTask, UploadTask } from "../../../src/core/change/analysis.ts";
-import { CALLS_PER_OWNER, createAnalysis, type RunInThread } from "../../../src/operations/state/analysis.ts";
+import { CALLS_PER_OWNER, createAnalysis, inBudget, type RunInThread } from "../../../src/operations/state/analysis.ts";
 import { extensions } from "../../support/hostile-pricings.ts";
 
 /** Too large for the attempt on the event loop. */
@@ -70,4 +70,17 @@ test("without threads, other work runs between the steps of a review", async () 
   expect(parsed.ok && review?.ok).toBe(true);
   // In one piece, only one turn would run. The review has 147 slices.
   expect(turns).toBeGreaterThan(40);
+});
+
+test("a budget is never over in the first 16 readings, and one without time is over from then on", async () => {
+  function* search(isOver: () => boolean) {
+    const readings: boolean[] = [];
+    while (readings.length < 20) {
+      readings.push(isOver());
+      yield;
+    }
+    return readings;
+  }
+  const expected = Array.from({ length: 20 }, (_, index) => index >= 16);
+  expect(await inBudget(0, search)).toEqual(expected);
 });

@@ -1,6 +1,7 @@
 import { parseSpender, type Spender } from "../../../core/pricing/budgets.ts";
 import { type ContractSnapshot, loadSnapshots } from "../../../db/queries/contract-snapshots.ts";
 import { changeBudgetBalances } from "../../../db/queries/budgets.ts";
+import { readLedgerStart } from "../../../db/queries/ledger-partitions.ts";
 import { recordEvents } from "../../../db/queries/outbox.ts";
 import { lockContract } from "../../../db/queries/usage.ts";
 import { fillRunningSince } from "../../../db/queries/usage-renewals.ts";
@@ -9,7 +10,6 @@ import {
   KeyTaken,
   lockFreeContracts,
   readContracted,
-  readLedgerStart,
   readTakenKeys,
   writeUsage,
 } from "../../../db/queries/usage-batches.ts";

@@ -137,7 +137,7 @@ plans:
     expect(countsOf(".inf", "99999999")).toEqual({ over: 1, newlyOver: 1, losing: 1 });
   });
 
-  it("says of the same pricing that nothing happens to anybody, unless consumption starts anew", () => {
+  it("says of the same pricing that nothing happens to anybody, unless consumption restarts", () => {
     fc.assert(
       fc.property(smallPricing, usageLevels, fc.nat(999), (pricing, levels, pick) => {
         const side = createSide(compilePricing(pricing));

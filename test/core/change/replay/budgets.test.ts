@@ -91,7 +91,7 @@ describe("a replay with budgets", () => {
     expect(reasonsOf(calls(null, 5), { target })).toEqual(byBudget(2));
   });
 
-  it("starts a window of a day anew, and one of the limit's period with its reset", () => {
+  it("restarts a window of a day, and one of the limit's period with its reset", () => {
     const day = { value: 1, unit: "DAY", anchor: "utc" };
     for (const window of [day, "period"]) {
       const target = pricingWith({ each: { limit: "tasks", spender: "*", amount: 3, window } });
