@@ -2,9 +2,9 @@ import { existsSync, readFileSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { GUIDES, OTHER_GUIDES, ROOT, shellBlocksOf, useBeginner } from "./beginner.ts";
+import { CONTINUING, GUIDES, ROOT, shellBlocksOf, useBeginner } from "./beginner.ts";
 
-/* A new user's first hour: README.md, and each guide that continues it but those of the client library. */
+/* A new user's first hour: README.md, and each guide that continues it. */
 
 const beginner = useBeginner();
 
@@ -26,7 +26,7 @@ test("a wrong password makes the README's sign-in print the server's error", asy
 /** The page for coding agents. */
 const LLMS = "src/docs/llms.txt";
 
-test.each(OTHER_GUIDES)(
+test.each(CONTINUING)(
   "the commands of src/docs/$name continue the README and print its answers",
   async (guide) => void (await beginner.expectContinued(guide)),
   120_000,
@@ -75,8 +75,10 @@ test("the TypeScript of pages whose blocks stand alone compiles, by the strictes
   expect(code, said).toBe(0);
 }, 120_000);
 
-test("guides of five topics have commands, and the README stays below 12 kB", async () => {
+test("guides of five topics have commands, three build the client library, and the README stays below 12 kB", async () => {
   expect(GUIDES.filter(({ blocks }) => blocks.length > 0).length).toBeGreaterThanOrEqual(5);
+  const builds = CONTINUING.filter(({ blocks }) => blocks.some((block) => block.includes("build:package")));
+  expect(builds.length).toBeGreaterThanOrEqual(3);
   expect((await readFile(join(ROOT, "README.md"))).byteLength).toBeLessThanOrEqual(12_000);
 });
 

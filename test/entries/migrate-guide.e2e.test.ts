@@ -8,6 +8,7 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type RunningServer, startEventServer } from "../support/event-server.ts";
 import { importFolder, importVariables } from "../support/import-space.ts";
 import { smallInstallation, spaceKey, TASKER, writeDump } from "../support/space-dump.ts";
+import { quickPath } from "./beginner.ts";
 
 /*
  * The commands of src/docs/migrate-from-space.md run as printed, with a generated dump and an empty database. Another
@@ -18,6 +19,7 @@ const ROOT = resolve(import.meta.dirname, "../..");
 const ORG_KEY = spaceKey("org", "all");
 
 let folder: string;
+let path: string;
 let database: TestDatabase;
 let inPlaceOfSpace: TestDatabase;
 let servers: RunningServer[] = [];
@@ -25,6 +27,7 @@ let client: SpaceClient | undefined;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "faregate-migrate-"));
+  path = await quickPath(folder);
   for (const name of ["src", "node_modules", "package.json", "tsconfig.json"]) {
     await symlink(join(ROOT, name), join(folder, name));
   }
@@ -51,7 +54,7 @@ afterAll(async () => {
 /** Runs a block as printed, and returns what it printed. */
 function run(script: string): Promise<{ code: number | null; text: string }> {
   return new Promise((done) => {
-    const env = { ...process.env, ...importVariables(database.url), ORG_KEY };
+    const env = { ...process.env, ...importVariables(database.url), ORG_KEY, PATH: path };
     const shell = spawn("bash", ["-c", `set -e -o pipefail\n${script}`], { cwd: folder, env });
     let text = "";
     shell.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));

@@ -35,18 +35,8 @@ const shuffled = <T>(values: readonly T[]): T[] =>
 
 /** Status 0 is a broken connection. */
 async function record(items: readonly Item[], process: number): Promise<{ status: number; items: Verdicts }> {
-  try {
-    const answer = await fetch(killable.url("/usage", process), {
-      method: "POST",
-      headers: killable.headers,
-      body: JSON.stringify(items),
-      signal: AbortSignal.timeout(10_000),
-    });
-    const text = await answer.text();
-    return { status: answer.status, items: answer.status === 200 ? JSON.parse(text).items : [] };
-  } catch {
-    return { status: 0, items: [] };
-  }
+  const { status, body } = await killable.send<{ items?: Verdicts }>("POST", "/usage", items, undefined, { process });
+  return { status, items: body.items ?? [] };
 }
 
 const randomItem = (): Item => ({

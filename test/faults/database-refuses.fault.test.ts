@@ -1,12 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { chownSync, mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chownSync, mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
+import { makeDatabaseFolder } from "../support/database-folder.ts";
 import { tasker } from "../support/contracting.ts";
 import { createDebianCluster, postgresOwner, runDebian, startDebianPostgres } from "../support/debian-postgres.ts";
 import { METRICS_TOKEN, repeatedBy, REST, type RunningServer, startRestServer } from "../support/event-server.ts";
@@ -35,7 +35,7 @@ function urlAs(role: string): string {
 }
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "faregate-refuses-"));
+  folder = makeDatabaseFolder("refuses");
   createDebianCluster(join(folder, "data"), PASSWORD);
   primary = await startDebianPostgres(join(folder, "data"), PASSWORD);
   const server = connect(primary.url, { maxConnections: 1 });

@@ -1,11 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
+import { makeDatabaseFolder } from "../support/database-folder.ts";
 import {
   freePort,
   METRICS_TOKEN,
@@ -35,7 +35,7 @@ let key: string;
 let admin: Connection;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "faregate-trouble-"));
+  folder = makeDatabaseFolder("trouble");
   postgres = await startEmbeddedPostgres({ dataDir: folder, password: "sesame", port: await freePort() });
   await migrate(postgres.url, MIGRATIONS);
   admin = connect(postgres.url, { maxConnections: 2, applicationName: "faregate-test" });

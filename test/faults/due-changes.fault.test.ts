@@ -1,16 +1,14 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { rm } from "node:fs/promises";
+import { afterAll, beforeAll, expect, inject, test } from "vitest";
 import { numberEvents } from "../../src/db/queries/outbox.ts";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { readFacts } from "../../src/db/queries/contract-facts.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
-import { migrate } from "../../src/db/migrate.ts";
+import { copyCluster } from "../support/cluster-setup.ts";
+import { makeDatabaseFolder } from "../support/database-folder.ts";
 import { contractMany, scheduleMany } from "../support/due-changes.ts";
 import { REST, type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
-import { MIGRATIONS } from "../support/postgres-server.ts";
 
 /*
  * Two event servers and two REST processes carry out changes that are due at one moment, while clients consume. SIGKILL
@@ -31,9 +29,10 @@ let connection: Connection;
 let key: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "faregate-due-"));
-  database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
-  await migrate(database.url, MIGRATIONS);
+  folder = makeDatabaseFolder("due");
+  const cluster = inject("cluster");
+  copyCluster(cluster, folder);
+  database = await startEmbeddedPostgres({ dataDir: folder, password: cluster.password });
   connection = connect(database.url);
   key = await contractMany(connection, CONTRACTS);
   await connection.client`update organizations set usage_thresholds = '[1]'`;

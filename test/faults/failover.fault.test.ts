@@ -1,5 +1,4 @@
-import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { numberEvents } from "../../src/db/queries/outbox.ts";
@@ -7,6 +6,7 @@ import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { pricingOf } from "../bench/side-by-side.ts";
+import { makeDatabaseFolder } from "../support/database-folder.ts";
 import { createDebianCluster, runDebian, startDebianPostgres } from "../support/debian-postgres.ts";
 import { REST, type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
 import { MIGRATIONS, onServer } from "../support/postgres-server.ts";
@@ -29,7 +29,7 @@ const servers: RunningServer[] = [];
 let key: string;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "faregate-failover-"));
+  folder = makeDatabaseFolder("failover");
   const data = join(folder, "primary");
   createDebianCluster(data, password);
   appendFileSync(join(data, "postgresql.conf"), "wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");

@@ -19,10 +19,10 @@ import {
 const MAX_EVALUATION_MS = 100;
 const MAX_LIVE_MS = 250;
 const MAX_PEAK_MB = 600;
-/** Enough evaluations for a meaningful slowest one of a hundred. */
-const MIN_ATTACK_MS = 3_000;
-/** An attack that still runs after this time gets no worse. */
-const MAX_ATTACK_MS = 20_000;
+/** Enough for the slowest ones of a hundred. Attackers repeat their calls until then. */
+const MIN_EVALUATIONS = 100;
+/** A call without an answer after this time counts as lost. Generous, because the machine may be busy. */
+const MAX_ATTACK_MS = 90_000;
 
 let database: TestDatabase;
 let tenants: Tenants;
@@ -52,7 +52,7 @@ async function expectOthersServed(attack: Attack): Promise<void> {
   await tenants.prepare(attack);
   const pid = server.process.pid ?? 0;
   const seen = await watchAttack({ url: server.url, pid }, tenants, attack, {
-    minMs: MIN_ATTACK_MS,
+    minEvaluations: MIN_EVALUATIONS,
     maxMs: MAX_ATTACK_MS,
   });
   const { evaluation, live, peakMB } = seen;
@@ -83,7 +83,7 @@ describe("others are served while a tenant asks for long computations:", () => {
   test.each(COMPUTATIONS.map((attack) => [attack.name, attack] as const))(
     "%s",
     (_, attack) => expectOthersServed(attack),
-    60_000,
+    120_000,
   );
 });
 
@@ -91,6 +91,6 @@ describe("others are served while a tenant sends texts that multiply:", () => {
   test.each(REPETITIONS.map((attack) => [attack.name, attack] as const))(
     "%s",
     (_, attack) => expectOthersServed(attack),
-    60_000,
+    120_000,
   );
 });

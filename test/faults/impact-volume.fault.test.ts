@@ -20,13 +20,14 @@ beforeAll(async () => {
   await sql`insert into contracts (id, organization_id, user_id, username, start_date, end_date, auto_renew)
     select 'contract-' || n, ${api.callers.organizationId}, 'end-' || n, 'end-' || n, now(), now() + interval '1 year', true
     from generate_series(2, ${CONTRACTS}) n`;
-  await sql`insert into contract_services (contract_id, service_id, pricing_id, position, plan, add_ons)
-    select 'contract-' || n, cs.service_id, cs.pricing_id, 0, case when n % 3 = 0 then 'BASIC' else 'PRO' end,
+  await sql`insert into contract_services (contract_id, organization_id, service_id, pricing_id, position, plan, add_ons)
+    select 'contract-' || n, cs.organization_id, cs.service_id, cs.pricing_id, 0, case when n % 3 = 0 then 'BASIC' else 'PRO' end,
       case n % 4 when 0 then '{"extraTasks":2}'::json when 1 then '{"extraTasks":6}'::json end
     from contract_services cs, generate_series(2, ${CONTRACTS}) n`;
   await sql`insert into usage_levels
-      (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit)
-    select 'contract-' || n, u.service_id, u.limit_name, u.position, n % 9973 / 100.0, u.anchor, u.reset_at, u.period_value, u.period_unit
+      (contract_id, organization_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit)
+    select 'contract-' || n, u.organization_id, u.service_id, u.limit_name, u.position, n % 9973 / 100.0, u.anchor, u.reset_at,
+      u.period_value, u.period_unit
     from usage_levels u, generate_series(2, ${CONTRACTS}) n`;
   await sql`vacuum analyze`;
 }, 120_000);

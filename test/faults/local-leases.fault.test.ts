@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
-import { type JournaledSpend, type Spender, startSpender } from "../local/spenders.ts";
+import { buildSpender, type JournaledSpend, type Spender, startSpender } from "../local/spenders.ts";
 import { type Killable, startKillable } from "../support/killable.ts";
 
 /*
@@ -97,11 +97,13 @@ const sum = (values: readonly number[]) => values.reduce((all, value) => all + v
 
 let killable: Killable;
 let folder: string;
+let built: string;
 let lines: Line[];
 const started: { spender: Spender; isKilled: boolean }[] = [];
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "faregate-leases-"));
+  built = await buildSpender(folder);
   killable = await startKillable({ pricing: PRICING, service: "meter", plan: "ALL", userIds: USERS }, { processes: 2 });
   lines = await Promise.all([0, 1].map((process) => startLine(new URL(killable.url("", process)))));
 }, 60_000);
@@ -121,6 +123,7 @@ function start(): Spender {
     limitId: LIMIT_ID,
     users: USERS.slice(0, USERS.length - (number % BACK_ENDS)),
     journal: join(folder, `journal-${number}`),
+    built,
   });
   started.push({ spender, isKilled: false });
   return spender;

@@ -32,18 +32,9 @@ const listOf = (prefix: string) =>
 
 /** Status 0 is a broken connection. */
 async function replace(process: number, prefix: string): Promise<number> {
-  try {
-    const answer = await fetch(killable.url("/contracts/acme/members", process), {
-      method: "PUT",
-      headers: killable.headers,
-      body: JSON.stringify({ data: listOf(prefix) }),
-      signal: AbortSignal.timeout(30_000),
-    });
-    await answer.arrayBuffer();
-    return answer.status;
-  } catch {
-    return 0;
-  }
+  const list = { data: listOf(prefix) };
+  const to = { process, withinMs: 30_000 };
+  return (await killable.send("PUT", "/contracts/acme/members", list, undefined, to)).status;
 }
 
 test(`after ${KILLS} kills between two lists, the team is one of them, whole, and the seats are its number`, async () => {

@@ -1,7 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
@@ -11,6 +9,7 @@ import { launch, launchAndWait, ports, signIn, useLaunchers } from "../entries/l
 import { HANDSHAKE } from "../events/in-process.ts";
 import { openPricings } from "../events/raw-client.ts";
 import { restOn } from "../runtimes/runtimes.ts";
+import { makeDatabaseFolder } from "../support/database-folder.ts";
 import { tasker } from "../support/contracting.ts";
 import {
   freePort,
@@ -37,7 +36,7 @@ let pooler: PgBouncer;
 let key: string;
 const servers: RunningServer[] = [];
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "faregate-pooled-"));
+  folder = makeDatabaseFolder("pooled");
   postgres = await startEmbeddedPostgres({ dataDir: folder, password: "sesame" });
   await migrate(postgres.url, MIGRATIONS);
   const connection = connect(postgres.url);
@@ -206,7 +205,7 @@ describe("npm run doctor", () => {
     const { stdout } = examine({ DATABASE_DIRECT_URL: postgres.url });
     expect(stdout).toContain(
       "ok    pooler        DATABASE_URL leads to a transaction pooler that keeps no prepared statements; DATABASE_DIRECT_URL keeps sessions.\n" +
-        "warn  pooler        Statements outside of transactions have no time-out behind a pooler: alter role faregate set statement_timeout = '30s'; alter role faregate set lock_timeout = '10s';\n",
+        "warn  pooler        Statements outside of transactions lack settings behind a pooler: alter role faregate set statement_timeout = '30s'; alter role faregate set lock_timeout = '10s'; alter role faregate set jit = off;\n",
     );
     expect(stdout).toMatch(/^ok {4}notify/m);
   });

@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type ConnectOptions, connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { detectPooler, type Pooler } from "../../src/db/postgres/pooler.ts";
+import { makeDatabaseFolder } from "../support/database-folder.ts";
 import { type PgBouncer, startPgBouncer } from "../support/pgbouncer.ts";
 
 /* Debian's PgBouncer in transaction mode, with fewer backends than there are connections to it. */
@@ -17,7 +16,7 @@ let postgres: EmbeddedPostgres;
 let pooler: PgBouncer;
 const connections: Connection[] = [];
 beforeAll(async () => {
-  dataDir = mkdtempSync(join(tmpdir(), "faregate-pooler-"));
+  dataDir = makeDatabaseFolder("pooler");
   postgres = await startEmbeddedPostgres({ dataDir, password: "sesame" });
   pooler = await startPgBouncer(postgres.url, { default_pool_size: BACKENDS });
 });
@@ -82,10 +81,10 @@ describe("a pool behind a transaction pooler", () => {
     const settings = (of: Pick<Connection["client"], "unsafe">) =>
       of.unsafe<{ setting: string }[]>(
         `select setting from pg_settings where name in
-          ('idle_in_transaction_session_timeout', 'lock_timeout', 'statement_timeout', 'transaction_isolation') order by name`,
+          ('idle_in_transaction_session_timeout', 'jit', 'lock_timeout', 'statement_timeout', 'transaction_isolation') order by name`,
       );
     const values = (rows: readonly { setting: string }[]) => rows.map(({ setting }) => setting);
-    expect(values(await client.begin((tx) => settings(tx)))).toEqual(["5000", "3000", "7000", "read committed"]);
+    expect(values(await client.begin((tx) => settings(tx)))).toEqual(["5000", "off", "3000", "7000", "read committed"]);
     const read = () => db.transaction((tx) => tx.execute("select current_setting('transaction_isolation') as level"));
     expect(await read()).toMatchObject([{ level: "read committed" }]);
     const repeatable = await db.transaction(
@@ -97,7 +96,7 @@ describe("a pool behind a transaction pooler", () => {
     );
     expect(repeatable).toMatchObject([{ bound: "7s" }]);
     const later = await Promise.all(Array.from({ length: BACKENDS * 2 }, () => settings(client)));
-    for (const rows of later) expect(values(rows)).toEqual(["0", "0", "0", "read committed"]);
+    for (const rows of later) expect(values(rows)).toEqual(["0", "on", "0", "0", "read committed"]);
   });
 
   it("does not take Postgres for hung while its statements wait for a backend", async () => {

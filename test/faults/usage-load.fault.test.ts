@@ -1,7 +1,9 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { Agent } from "node:http";
+import { afterAll, afterEach, beforeEach, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { REST, type RunningServer, startRestServer } from "../support/event-server.ts";
+import { exchange } from "../support/exchange.ts";
 import { meterPricing } from "../support/pricings.ts";
 import { contractUsers } from "../support/seed.ts";
 import { startWorkers, sumByWorker } from "../support/workers.ts";
@@ -9,6 +11,22 @@ import { startWorkers, sumByWorker } from "../support/workers.ts";
 /* 64 callers consume from one counter through two REST processes over one database, on two ports or behind one. */
 
 const CALLERS = 64;
+
+const agent = new Agent({ keepAlive: true });
+afterAll(() => agent.destroy());
+
+interface Answer {
+  status: number;
+  body: { eval?: boolean };
+}
+
+/** Consumes one unit. */
+async function consume(origin: string | undefined, key: string): Promise<Answer> {
+  const headers = { "x-api-key": key, "content-type": "application/json" };
+  const options = { method: "POST", agent, headers };
+  const { status, text } = await exchange(`${origin}/api/v1/features/hot/meter-call`, options, '{"meter-calls":1}');
+  return { status, body: JSON.parse(text) };
+}
 
 let database: TestDatabase;
 let servers: RunningServer[] = [];
@@ -37,19 +55,14 @@ test.each([
       workers === undefined
         ? await Promise.all([startRestServer(REST, database.url), startRestServer(REST, database.url)])
         : [workers];
-    const statuses = new Map<number, number>();
+    const statuses = new Map<number | undefined, number>();
     let granted = 0;
     await Promise.all(
       Array.from({ length: CALLERS }, async (_, caller) => {
         for (let unit = 0; unit < units; unit += 1) {
-          const answer = await fetch(`${servers[caller % servers.length]?.url}/api/v1/features/hot/meter-call`, {
-            method: "POST",
-            headers: { "x-api-key": key, "content-type": "application/json" },
-            body: '{"meter-calls":1}',
-          });
-          const body = (await answer.json()) as { eval?: boolean };
-          statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
-          if (answer.status === 503) unit -= 1;
+          const { status, body } = await consume(servers[caller % servers.length]?.url, key);
+          statuses.set(status, (statuses.get(status) ?? 0) + 1);
+          if (status === 503) unit -= 1;
           else if (body.eval === true) granted += 1;
         }
       }),

@@ -16,21 +16,8 @@ afterEach(() => killable.close());
 
 /** Consumes one call and three bytes. Returns the status; 0 when the connection broke. */
 async function attempt(userId: string, idempotencyKey?: string): Promise<number> {
-  try {
-    const answer = await fetch(killable.url(`/features/${userId}/meter-call`), {
-      method: "POST",
-      headers: {
-        ...killable.headers,
-        ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
-      },
-      body: '{"meter-calls":1,"meter-bytes":3}',
-      signal: AbortSignal.timeout(10_000),
-    });
-    await answer.text();
-    return answer.status;
-  } catch {
-    return 0;
-  }
+  const amounts = { "meter-calls": 1, "meter-bytes": 3 };
+  return (await killable.send("POST", `/features/${userId}/meter-call`, amounts, idempotencyKey)).status;
 }
 
 test.each([

@@ -100,7 +100,10 @@ beforeAll(async () => {
   oldLibrary = join(folder, packed.trim());
   const startOld = async (extra: Record<string, string>) =>
     startProgram(["node", "--import", "tsx", "src/entries/start.ts"], { cwd: sources, env: { ...env, ...extra } });
-  [current, previous] = await Promise.all([startPackagedServer(inject("tarballs").server), prepareServer(startOld)]);
+  [current, previous] = await Promise.all([
+    startPackagedServer(inject("tarballs").installation),
+    prepareServer(startOld),
+  ]);
 });
 afterAll(async () => {
   await Promise.all([current.stop(), previous.stop()]);

@@ -23,7 +23,7 @@ const ASK = `
 `;
 
 beforeAll(async () => {
-  server = await startPackagedServer(inject("tarballs").server);
+  server = await startPackagedServer(inject("tarballs").installation);
   await server.contract("ada");
   folder = mkdtempSync(join(tmpdir(), "faregate-library-"));
   writeFileSync(join(folder, "package.json"), "{}");

@@ -25,7 +25,7 @@ const folders: string[] = [];
 const started: Started[] = [];
 
 beforeAll(async () => {
-  [server, browser] = await Promise.all([startPackagedServer(inject("tarballs").server), launchChromium()]);
+  [server, browser] = await Promise.all([startPackagedServer(inject("tarballs").installation), launchChromium()]);
   await server.contract("ada");
   env = { ...(await environmentOf("Node 20")), FAREGATE_URL: server.url, FAREGATE_KEY: server.key };
 });
@@ -40,8 +40,9 @@ beforeEach(async () => {
   page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
 });
 afterEach(async () => {
-  for (const program of started.splice(0)) await program.stop();
+  // A stopped server waits for the connections that a browser opens ahead of its requests.
   await page.close();
+  for (const program of started.splice(0)) await program.stop();
   expect(complaints).toEqual([]);
 });
 

@@ -1,21 +1,22 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import type { TestProject } from "vitest/node";
+import { environmentOf, execute } from "./programs.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Paths of both packages' tarballs. */
-    tarballs: { library: string; server: string };
+    /** Paths of both packages' tarballs, and a folder in which that of the server is installed. */
+    tarballs: { library: string; server: string; installation: string };
   }
 }
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const run = promisify(execFile);
 
-/** Builds both packages and packs them as `npm publish` does, once for all files. */
+/** Builds both packages and packs them as `npm publish` does, and installs the server, once for all files. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), "faregate-tarballs-"));
   const pack = async (script: string, built: string) => {
@@ -26,7 +27,12 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   };
   const library = await pack("build:package", "package");
   const server = await pack("build:server-package", "faregate-server");
-  project.provide("tarballs", { library, server });
+  const installation = join(folder, "installation");
+  await mkdir(installation);
+  await writeFile(join(installation, "package.json"), "{}");
+  const env = await environmentOf("Node 20");
+  await execute(["npm", "install", "--no-audit", "--no-fund", server], { cwd: installation, env });
+  project.provide("tarballs", { library, server, installation });
   return async () => {
     await rm(folder, { recursive: true, force: true });
     await forgetNpx(folder);

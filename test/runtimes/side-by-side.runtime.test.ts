@@ -6,7 +6,7 @@ import { type RunningServer, startEventServer, startRestServer } from "../suppor
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { type Ask, type Many, signInAsOwner, testAsOneServer } from "../support/one-server.ts";
 import { contractUsers } from "../support/seed.ts";
-import { restOn } from "./runtimes.ts";
+import { builtRestOn, restOn } from "./runtimes.ts";
 import { PRICING } from "./world.ts";
 
 /* Two REST processes and two event servers over one Postgres, on Node and on Bun, must behave like one server. */
@@ -25,7 +25,7 @@ beforeAll(async () => {
     plan: "PRO",
     userIds: ["ada", "grace"],
   });
-  const [onNode, onBun] = await Promise.all([restOn("Node 20"), restOn("Bun")]);
+  const [onNode, onBun] = await Promise.all([builtRestOn("Node 20"), restOn("Bun")]);
   const rest = await Promise.all([startRestServer(onNode, database.url), startRestServer(onBun, database.url)]);
   events = await Promise.all([startEventServer(database.url), startEventServer(database.url, {}, "Bun")]);
   all = [...rest, ...events];

@@ -3,11 +3,21 @@ import { OPERATIONS } from "../../src/wire/operations.ts";
 import type { Operation } from "../../src/wire/operation.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { ROWS } from "./tenant-rows.ts";
-import { createTenants, keepState, nameOf, pathOf, sampleOf, stateOf, type Tenant, type Tenants } from "./tenants.ts";
+import {
+  createTenants,
+  type KeptState,
+  keepState,
+  nameOf,
+  pathOf,
+  sampleOf,
+  stateOf,
+  type Tenant,
+  type Tenants,
+} from "./tenants.ts";
 
 let api: TestApi;
 let tenants: Tenants;
-let restore: () => Promise<void>;
+let state: KeptState;
 let callers: { username: string; key: string | undefined }[];
 
 beforeAll(async () => {
@@ -35,7 +45,7 @@ beforeAll(async () => {
     evaluator,
     ...[all, management, evaluation].map(organizationKey),
   ];
-  ({ restore } = await keepState(api));
+  state = await keepState(api);
   untouched = await stateOf(api, tenants.foreign);
 });
 afterAll(() => api.close());
@@ -102,7 +112,7 @@ async function askAll(operation: Operation, target: Tenant, at: Tenant): Promise
     const succeeded = isWrite && told.status < 300;
     if (caller === PLATFORM_ADMIN) {
       if (succeeded) {
-        await restore();
+        await state.restore();
         untouched = await stateOf(api, tenants.foreign);
       }
       continue;
@@ -112,12 +122,14 @@ async function askAll(operation: Operation, target: Tenant, at: Tenant): Promise
       .map((marker) => marker.toLowerCase())
       .filter((marker) => text.includes(marker) && !told.sent.includes(marker));
     expect(leaked, `${nameOf(operation)} as ${username} answered ${text}`).toEqual([]);
-    if (succeeded) {
+    // Looking for any written row takes a tenth of the time of comparing the tenant's.
+    if (succeeded && (await state.hasChanged())) {
       expect(await stateOf(api, tenants.foreign), `${nameOf(operation)} as ${username}`).toBe(untouched);
-      await restore();
+      await state.restore();
     }
   }
-  if (isWrite) expect(await stateOf(api, tenants.foreign), nameOf(operation)).toBe(untouched);
+  if (isWrite && (await state.hasChanged()))
+    expect(await stateOf(api, tenants.foreign), nameOf(operation)).toBe(untouched);
   return answers;
 }
 
