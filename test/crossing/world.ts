@@ -133,7 +133,7 @@ export class World {
     return isKept || this.leases.some((lease) => lease.userId === userId && lease.until > at);
   }
 
-  /** Calls the two applications in turn, and records the call. */
+  /** Calls the two applications in turn, and records the call. Afterwards both have received what it changed. */
   async call<T = Record<string, unknown>>(
     method: Method,
     path: string,
@@ -149,6 +149,10 @@ export class World {
         : ` --json '${JSON.stringify(body)}'`;
     const answer = await this.#ask<T>(this.#steps % 2, method, path, body, key);
     this.lastStatus = answer.status;
+    // The application that was not called receives changes a moment later, within the staleness that the contract allows.
+    await Promise.all(
+      [this.servers.api.resources, this.servers.second.changes].map((each) => each.invalidationsApplied?.()),
+    );
     this.#log.push(
       `curl -X ${method} "$URL${path}" -H "x-api-key: $KEY"${sent}  # ${this.servers.now.toISOString()}: ${answer.status}`,
     );

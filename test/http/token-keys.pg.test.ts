@@ -342,6 +342,7 @@ describe("rotation", () => {
     expect(await kids()).toEqual([second]);
     expect(await verdict(a, byFirst)).toEqual(NOT_OURS);
     await rotateTokenKey(other, { leadMs: 1000 });
+    await api.resources.invalidationsApplied?.();
     expect(await api.database.connection.client`select kid from token_keys where kid = ${first ?? ""}`).toHaveLength(0);
     api.setNow(new Date(until.getTime() + 1000));
   });
