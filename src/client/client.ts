@@ -14,17 +14,9 @@ export type {
 } from "./back/contract.ts";
 export { type Novation, novationTo, type Paging, type Subscription } from "./back/subscription.ts";
 export { type FaregateOptions, Faregate } from "./back/faregate.ts";
-export type {
-  AllFeatures,
-  AsOfContract,
-  EvaluationOptions,
-  FeatureAnswer,
-  Consumption,
-  FeatureOptions,
-  FeatureQuery,
-  ListedFeature,
-  PastAnswer,
-} from "./back/features.ts";
+export type { FeatureQuery, ListedFeature } from "./back/features.ts";
+export type { Consumption, EvaluationOptions, FeatureOptions } from "./back/evaluation-options.ts";
+export type { AllFeatures, AsOfContract, FeatureAnswer, PastAnswer } from "./back/feature-answers.ts";
 export type { LimitUnits, Units } from "./back/units.ts";
 export type { FeatureResult, LimitStep } from "./back/feature-result.ts";
 export type {

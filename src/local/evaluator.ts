@@ -1,5 +1,6 @@
 import { Faregate } from "../client/back/faregate.ts";
-import type { Consumption, EvaluationOptions, FeatureAnswer } from "../client/back/features.ts";
+import type { Consumption, EvaluationOptions } from "../client/back/evaluation-options.ts";
+import type { FeatureAnswer } from "../client/back/feature-answers.ts";
 import { DEADLINE_MS, segment } from "../client/back/transport.ts";
 import type { FeatureId } from "../client/feature-id.ts";
 import { ownValue } from "../client/pricing-token.ts";

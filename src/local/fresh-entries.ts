@@ -1,6 +1,6 @@
 import { isOutage, type OutageOptions } from "../client/back/fallback-cache.ts";
 import type { Spender } from "../client/back/budgets.ts";
-import type { EvaluationOptions } from "../client/back/features.ts";
+import type { EvaluationOptions } from "../client/back/evaluation-options.ts";
 import { DEADLINE_MS, segment, Transport } from "../client/back/transport.ts";
 import { serviceAddress } from "../client/address.ts";
 import { notifyAll } from "../client/listeners.ts";

@@ -1,5 +1,6 @@
 import { isOutage } from "../client/back/fallback-cache.ts";
-import type { Consumption, FeatureAnswer } from "../client/back/features.ts";
+import type { Consumption } from "../client/back/evaluation-options.ts";
+import type { FeatureAnswer } from "../client/back/feature-answers.ts";
 import type { LeaseAnswer, Leases } from "../client/back/leases.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import { sum } from "../core/exact.ts";

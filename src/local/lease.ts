@@ -1,4 +1,4 @@
-import type { Consumption } from "../client/back/features.ts";
+import type { Consumption } from "../client/back/evaluation-options.ts";
 import { sum } from "../core/exact.ts";
 import type { LimitedFeature } from "./answers.ts";
 import type { LeaseAnswer } from "../client/back/leases.ts";

@@ -1,7 +1,8 @@
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import { spenderPath } from "../client/back/budgets.ts";
 import { Faregate } from "../client/back/faregate.ts";
-import type { Consumption, FeatureAnswer } from "../client/back/features.ts";
+import type { Consumption } from "../client/back/evaluation-options.ts";
+import type { FeatureAnswer } from "../client/back/feature-answers.ts";
 import { unlessAborted } from "./change-stream.ts";
 import type { Entry } from "./entries.ts";
 import { FRESH_MS, type FreshEntries } from "./fresh-entries.ts";

@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { FaregateOptions } from "../client/back/faregate.ts";
-import type { AllFeatures, EvaluationOptions, FeatureAnswer, FeatureOptions } from "../client/back/features.ts";
+import type { EvaluationOptions, FeatureOptions } from "../client/back/evaluation-options.ts";
+import type { AllFeatures, FeatureAnswer } from "../client/back/feature-answers.ts";
 import type { FeatureId } from "../client/feature-id.ts";
 
 /** Options of createLocalEvaluator. */

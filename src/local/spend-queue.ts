@@ -1,4 +1,4 @@
-import type { Consumption } from "../client/back/features.ts";
+import type { Consumption } from "../client/back/evaluation-options.ts";
 import type { FeatureResult } from "../client/back/feature-result.ts";
 import { sum } from "../core/exact.ts";
 import { type Amounts, amountsOf, byLimit, type HeldLease, type LeaseTerms } from "./lease.ts";

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type * as blocks from "../../src/client/back/blocks.ts";
 import type * as contracts from "../../src/client/back/contract.ts";
 import type * as results from "../../src/client/back/feature-result.ts";
-import type * as features from "../../src/client/back/features.ts";
+import type * as answers from "../../src/client/back/feature-answers.ts";
 import type * as holds from "../../src/client/back/holds.ts";
 import type * as leases from "../../src/client/back/leases.ts";
 import type * as budgets from "../../src/client/back/budgets.ts";
@@ -49,7 +49,7 @@ test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof membersOnWire.member>>>().toExtend<Json<members.Member>>();
   expectTypeOf<Json<z.output<typeof membersOnWire.memberPage>>>().toExtend<Json<members.MemberPage>>();
   expectTypeOf<Json<z.output<typeof membersOnWire.memberCounts>>>().toExtend<Json<members.MemberCounts>>();
-  expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<features.AsOfContract>>();
+  expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<answers.AsOfContract>>();
   expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<results.FeatureResult>>();
   expectTypeOf<Json<z.output<typeof servicesOnWire.service>>>().toExtend<Json<services.Service>>();
   expectTypeOf<Json<z.output<typeof filesOnWire.versionFile>>>().toExtend<Json<services.VersionFile>>();

@@ -1,13 +1,13 @@
-import type { Override } from "./overrides.ts";
-import { type AsOf, type Contract, hasAsOf } from "./contract.ts";
-import type { FeatureResult, Reasons } from "./feature-result.ts";
+import { hasAsOf } from "./contract.ts";
+import type { AllFeatures, AsOfContract, FeatureAnswer, PastAnswer } from "./feature-answers.ts";
+import type { EvaluationOptions, FeatureOptions } from "./evaluation-options.ts";
+import type { FeatureResult } from "./feature-result.ts";
 import { instant, type Optional, type Paging } from "./subscription.ts";
 import type { FeatureId } from "../feature-id.ts";
-import type { Units } from "./units.ts";
 import { isUnlock } from "../ask.ts";
 import type { Unlock } from "../offer.ts";
 import { type Spender, spenderPath } from "./budgets.ts";
-import type { Freshness, FallbackCache, OutageOptions } from "./fallback-cache.ts";
+import type { FallbackCache } from "./fallback-cache.ts";
 import { isObject, ownValue } from "../pricing-token.ts";
 import { tokenOf } from "../request.ts";
 import {
@@ -20,78 +20,6 @@ import {
   segment,
   type Transport,
 } from "./transport.ts";
-
-/** Result of one evaluation, with its consumption. */
-export interface FeatureAnswer extends FeatureResult, Freshness, Reasons {
-  /** Consumption that remains after this call. Only with `strict`, `dryRun` or `explain`. */
-  readonly remaining?: Readonly<Record<string, number | null>> | null;
-  /** Next reset of usage, in ISO 8601; null for limits that never reset. Present together with `remaining`. */
-  readonly resetAt?: Readonly<Record<string, string | null>> | null;
-  /** Cost of the units of the call, per limit. Only for a call with units. */
-  readonly amounts?: Readonly<Record<string, number>>;
-  /** True if the service confirmed that it counted this call's consumption. */
-  readonly counted: boolean;
-  /** Idempotency key of the consumption: a repetition with it counts once. Null without consumption. */
-  readonly idempotencyKey: string | null;
-}
-
-/** All features of one end user, as on or off. */
-export interface AllFeatures extends Freshness {
-  /** Per feature id. Empty in an outage without an earlier answer. */
-  readonly features: Readonly<Record<string, boolean>>;
-  /** Returns true if the feature is on, false for unknown ids. In an outage: see `whenUnreachable`. */
-  isEnabled(id: FeatureId): boolean;
-}
-
-/** Contract at a past moment, with the balances of the evaluation. */
-export interface AsOfContract extends AsOf {
-  readonly contract: Pick<
-    Contract,
-    "id" | "billingPeriod" | "usageLevels" | "contractedServices" | "subscriptionPlans" | "subscriptionAddOns"
-  > & {
-    /** Pricing id per service. Another version of the same name may exist since. */
-    readonly pricingIds: Readonly<Record<string, string>>;
-    /** The overrides that held, if any. */
-    readonly overrides?: readonly Pick<Override, "service" | "kind" | "name" | "mode" | "value" | "from" | "until">[];
-  };
-}
-
-/** Evaluation of a feature at a past moment. */
-export interface PastAnswer extends FeatureResult {
-  readonly remaining: Readonly<Record<string, number | null>> | null;
-  readonly resetAt: Readonly<Record<string, string | null>> | null;
-  readonly asOf: AsOfContract;
-}
-
-/** Options of evaluations. */
-export interface EvaluationOptions extends CallOptions, OutageOptions {
-  /** The one who spends, whose budgets decide too. Default: nobody. */
-  spender?: Spender | undefined;
-  /** Evaluates server expressions where features have them. */
-  server?: boolean | undefined;
-}
-
-/** Amount per `{service}-{limit}`, or the number of each unit of a limit that has rates. */
-export type Consumption = Readonly<Record<string, number | Units>>;
-
-/** Options of one evaluation. */
-export interface FeatureOptions extends EvaluationOptions, CountedOptions {
-  /**
-   * Amount per `{service}-{limit}`, for all limits of the feature. Counted if the feature is on, in one step with the
-   * evaluation.
-   */
-  consumption?: Consumption | undefined;
-  /** Rejects consumption that would exceed a limit. Without it, one call may exceed it. */
-  strict?: boolean | undefined;
-  /** False decides as if the contract had no blocks, so that one can ask before what was bought is spent. Default: true. */
-  blocks?: boolean | undefined;
-  /** Returns the answer that a call would get, and counts nothing. */
-  dryRun?: boolean | undefined;
-  /** Adds `remaining`, `resetAt`, `reason`, `held` and `sources` to the answer. */
-  explain?: boolean | undefined;
-  /** Permits answers in an outage for calls with consumption. Nothing is counted then: `counted` is false. */
-  acceptUncounted?: boolean | undefined;
-}
 
 /** Selects features to list. */
 export type FeatureQuery = Paging &

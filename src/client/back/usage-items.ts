@@ -1,6 +1,6 @@
 import type { Spender } from "./budgets.ts";
 import { isObject } from "../pricing-token.ts";
-import type { Consumption } from "./features.ts";
+import type { Consumption } from "./evaluation-options.ts";
 import type { FeatureId } from "../feature-id.ts";
 import type { Optional } from "./subscription.ts";
 import type { CallOptions } from "./transport.ts";

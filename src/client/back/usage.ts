@@ -3,7 +3,7 @@ import { ServiceRequestError } from "../service-request-error.ts";
 import type { FeatureId } from "../feature-id.ts";
 import { type Spender, spenderPath } from "./budgets.ts";
 import type { FallbackCache } from "./fallback-cache.ts";
-import type { Consumption } from "./features.ts";
+import type { Consumption } from "./evaluation-options.ts";
 import { type Hold, type HoldAnswer, isHold, type SettleAnswer } from "./holds.ts";
 import { instant } from "./subscription.ts";
 import { type RecorderOptions, UsageRecorder } from "./recorder.ts";
