@@ -30,22 +30,22 @@ export { compilePricing, findAddOn, findPlan, trackedLimits } from "./pricing/co
 export type { CompiledPricing } from "./pricing/compile.ts";
 export {
   checkExpectedConsumption,
-  contexts,
   evaluateBoolean,
   evaluateFeature,
   featureIds,
-  involvedLimits,
   prepareEvaluation,
 } from "./pricing/evaluate.ts";
+export { contexts } from "./pricing/contexts.ts";
+export { involvedLimits } from "./pricing/involved-limits.ts";
 export type {
   ContractedService,
-  Contexts,
   Evaluation,
   EvaluationErrorCode,
   EvaluationMode,
   FeatureResult,
-  InvolvedLimit,
 } from "./pricing/evaluate.ts";
+export type { Contexts } from "./pricing/contexts.ts";
+export type { InvolvedLimit } from "./pricing/involved-limits.ts";
 export type {
   AddOn,
   Feature,

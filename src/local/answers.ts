@@ -5,10 +5,10 @@ import {
   type EvaluationMode,
   featureIds,
   type FeatureResult,
-  involvedLimits,
   readsOtherUsage,
   readsUsage,
 } from "../core/pricing/evaluate.ts";
+import { involvedLimits } from "../core/pricing/involved-limits.ts";
 import { locateFeature } from "../core/pricing/evaluation.ts";
 
 const NO_USAGE: ReadonlyMap<string, number> = new Map();

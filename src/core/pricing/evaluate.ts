@@ -1,8 +1,7 @@
-import { trackedLimits } from "./compile.ts";
-import { comparableUsage, expressionOf, featureValue, idOf, limitValue, locateFeature } from "./evaluation.ts";
+import { comparableUsage, expressionOf, featureValue, limitValue, locateFeature } from "./evaluation.ts";
 import type { BoundExpression, BoundFeature, Evaluation, EvaluationMode, PreparedService } from "./evaluation.ts";
 import { excerpt } from "./excerpt.ts";
-import type { FeatureValue, LimitValue } from "./model.ts";
+import { involvedLimits } from "./involved-limits.ts";
 import type { Value } from "./language/syntax-tree.ts";
 
 export { prepareEvaluation } from "./evaluation.ts";
@@ -21,13 +20,6 @@ export interface FeatureResult {
   readonly limit: Record<string, number | boolean | null> | null;
   readonly used: Record<string, number> | null;
   readonly error: { readonly code: EvaluationErrorCode; readonly message: string } | null;
-}
-
-/** A usage level that a feature's evaluation reads and its consumption increases. */
-export interface InvolvedLimit {
-  readonly id: string;
-  readonly serviceName: string;
-  readonly limitName: string;
 }
 
 type Usage = ReadonlyMap<string, number>;
@@ -219,34 +211,6 @@ export function featureIds(evaluation: Evaluation, mode: EvaluationMode): readon
   });
 }
 
-/** Resolves an identifier to a usage limit. If several match, tracked limits win, then the service contracted last. */
-function resolveLimit(evaluation: Evaluation, id: string): InvolvedLimit | undefined {
-  let fallback: InvolvedLimit | undefined;
-  for (const { serviceName, layout, pricing } of evaluation.services.toReversed()) {
-    const slot = layout.limits.get(id);
-    const limit = slot === undefined ? undefined : pricing.pricing.usageLimits[slot];
-    if (limit === undefined) continue;
-    const level = { id, serviceName, limitName: limit.name };
-    if (limit.trackable || limit.period !== undefined) return level;
-    fallback ??= level;
-  }
-  return fallback;
-}
-
-/**
- * Returns the usage limits that a feature's evaluation reads, in the order of its expression, without duplicates. Omits
- * names that no contracted pricing declares. Source: features-events.md §3, §14 no. 8.
- */
-export function involvedLimits(
-  evaluation: Evaluation,
-  featureId: string,
-  mode: EvaluationMode,
-): readonly InvolvedLimit[] {
-  const found = locateFeature(evaluation, featureId);
-  const bound = found === undefined ? undefined : expressionOf(found.feature, mode);
-  return (bound?.usageIds ?? []).map((id) => resolveLimit(evaluation, id)).filter((limit) => limit !== undefined);
-}
-
 /**
  * Checks that a non-empty `body` covers every limit that the feature involves; zero counts as given. Returns an
  * INVALID_EXPECTED_CONSUMPTION result for a missing limit, otherwise undefined. Source: features-events.md §3, §6.
@@ -283,30 +247,4 @@ export function readsUsage(evaluation: Evaluation, mode: EvaluationMode, feature
 export function readsOtherUsage(evaluation: Evaluation, mode: EvaluationMode, featureId: string): boolean {
   const found = locateFeature(evaluation, featureId);
   return (found && expressionOf(found.feature, mode))?.expression.readsOtherUsage === true;
-}
-
-/** Pricing and subscription context as in tokens and responses. Source: features-events.md §2. */
-export interface Contexts {
-  readonly pricingContext: {
-    readonly features: Record<string, FeatureValue>;
-    readonly usageLimits: Record<string, LimitValue>;
-  };
-  readonly subscriptionContext: Record<string, number>;
-}
-
-/** Builds both contexts as plain objects, ordered by contracted service, then as declared. */
-export function contexts(evaluation: Evaluation, usage: Usage): Contexts {
-  const features: Record<string, FeatureValue> = {};
-  const usageLimits: Record<string, LimitValue> = {};
-  const subscriptionContext: Record<string, number> = {};
-  for (const { serviceName, pricing, grant } of evaluation.services) {
-    for (const [name, value] of grant.features) features[idOf(serviceName, name)] = value;
-    for (const [name, value] of grant.usageLimits) usageLimits[idOf(serviceName, name)] = value;
-    for (const { name } of trackedLimits(pricing)) {
-      const consumed = usage.get(idOf(serviceName, name));
-      if (consumed !== undefined) subscriptionContext[idOf(serviceName, name)] = consumed;
-    }
-  }
-  for (const [id, consumed] of usage) subscriptionContext[id] ??= consumed;
-  return { pricingContext: { features, usageLimits }, subscriptionContext };
 }

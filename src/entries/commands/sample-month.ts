@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
 import { compilePricing } from "../../core/pricing/compile.ts";
-import { featureIds, involvedLimits, prepareEvaluation } from "../../core/pricing/evaluate.ts";
+import { featureIds, prepareEvaluation } from "../../core/pricing/evaluate.ts";
+import { involvedLimits } from "../../core/pricing/involved-limits.ts";
 import { isBound, type Pricing } from "../../core/pricing/model.ts";
 import { grant, grantedLimits } from "../../core/pricing/subscription.ts";
 import { addBuckets, startOfBucket } from "../../core/usage-range.ts";

@@ -1,7 +1,8 @@
 import { total } from "../../core/exact.ts";
 import { MAX_BLOCK_AMOUNT, withBlocks } from "../../core/pricing/blocks.ts";
 import { trackedLimits } from "../../core/pricing/compile.ts";
-import { type Evaluation, involvedLimits, prepareEvaluation } from "../../core/pricing/evaluate.ts";
+import { type Evaluation, prepareEvaluation } from "../../core/pricing/evaluate.ts";
+import { involvedLimits } from "../../core/pricing/involved-limits.ts";
 import { idOf, limitValue } from "../../core/pricing/evaluation.ts";
 import { isBound } from "../../core/pricing/model.ts";
 import type { Prepared } from "./prepare.ts";

@@ -2,7 +2,8 @@ import { base64url, compactVerify, decodeJwt, decodeProtectedHeader, errors, typ
 import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import type { Spender } from "../../core/pricing/budgets.ts";
-import { contexts, evaluateFeature, featureIds } from "../../core/pricing/evaluate.ts";
+import { evaluateFeature, featureIds } from "../../core/pricing/evaluate.ts";
+import { contexts } from "../../core/pricing/contexts.ts";
 import { type PricingTokenPayload, serializeTokenPayload, tokenFeature } from "../../core/pricing-token.ts";
 import type { TokenSignature } from "../../core/token-keys.ts";
 import { organizationRole } from "../access.ts";

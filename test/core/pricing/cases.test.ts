@@ -2,12 +2,12 @@ import { describe, expect, it } from "vitest";
 import { compilePricing } from "../../../src/core/pricing/compile.ts";
 import {
   checkExpectedConsumption,
-  contexts,
   evaluateBoolean,
   evaluateFeature,
   featureIds,
   prepareEvaluation,
 } from "../../../src/core/pricing/evaluate.ts";
+import { contexts } from "../../../src/core/pricing/contexts.ts";
 import type { Pricing } from "../../../src/core/pricing/model.ts";
 import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { checkSubscription, grant } from "../../../src/core/pricing/subscription.ts";

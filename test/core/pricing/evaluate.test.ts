@@ -2,13 +2,13 @@ import { describe, expect, it } from "vitest";
 import { compilePricing, findAddOn, findPlan, trackedLimits } from "../../../src/core/pricing/compile.ts";
 import {
   checkExpectedConsumption,
-  contexts,
   evaluateBoolean,
   evaluateFeature,
   featureIds,
-  involvedLimits,
   prepareEvaluation,
 } from "../../../src/core/pricing/evaluate.ts";
+import { contexts } from "../../../src/core/pricing/contexts.ts";
+import { involvedLimits } from "../../../src/core/pricing/involved-limits.ts";
 import type { ContractedService } from "../../../src/core/pricing/evaluate.ts";
 import { grant } from "../../../src/core/pricing/subscription.ts";
 import { accept } from "./case-file.ts";

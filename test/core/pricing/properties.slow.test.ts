@@ -3,13 +3,13 @@ import { describe, expect, it } from "vitest";
 import { compilePricing } from "../../../src/core/pricing/compile.ts";
 import {
   checkExpectedConsumption,
-  contexts,
   evaluateBoolean,
   evaluateFeature,
   featureIds,
-  involvedLimits,
   prepareEvaluation,
 } from "../../../src/core/pricing/evaluate.ts";
+import { contexts } from "../../../src/core/pricing/contexts.ts";
+import { involvedLimits } from "../../../src/core/pricing/involved-limits.ts";
 import { parseExpression } from "../../../src/core/pricing/language/expression.ts";
 import type { Pricing } from "../../../src/core/pricing/model.ts";
 import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";

@@ -3,7 +3,8 @@ import { costOfUnits, deniesSettlement, firstDenying } from "../../pricing/budge
 import type { Budget } from "../../pricing/budgets.ts";
 import { creditTermsOf, type Rates } from "../../pricing/credits.ts";
 import { decideConsumption, offReasonOf } from "../../pricing/decide.ts";
-import { type Evaluation, involvedLimits } from "../../pricing/evaluate.ts";
+import type { Evaluation } from "../../pricing/evaluate.ts";
+import { involvedLimits } from "../../pricing/involved-limits.ts";
 import { limitValue, locateFeature } from "../../pricing/evaluation.ts";
 import { isBound } from "../../pricing/model.ts";
 import type { ActualContract } from "./actual.ts";

@@ -1,11 +1,7 @@
 import { nextBoundary } from "../../../../src/core/period.ts";
 import { type CompiledPricing, trackedLimits } from "../../../../src/core/pricing/compile.ts";
-import {
-  evaluateFeature,
-  featureIds,
-  involvedLimits,
-  prepareEvaluation,
-} from "../../../../src/core/pricing/evaluate.ts";
+import { evaluateFeature, featureIds, prepareEvaluation } from "../../../../src/core/pricing/evaluate.ts";
+import { involvedLimits } from "../../../../src/core/pricing/involved-limits.ts";
 import { grant } from "../../../../src/core/pricing/subscription.ts";
 import { ContractReplay } from "../../../../src/core/change/replay/contract.ts";
 import type {
