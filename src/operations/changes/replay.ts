@@ -30,7 +30,7 @@ import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import type { Watch } from "../policy/change-impact.ts";
 import { type ChangePlan, planChange, type Targets } from "../policy/change-plan.ts";
-import { loadSide } from "../policy/grouping.ts";
+import { loadSide } from "../policy/load-side.ts";
 import { CONTRACTS_CHANGING } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress } from "../service-address.ts";
 import { clientClosed } from "../state/analysis.ts";

@@ -14,7 +14,7 @@ import { organizations, pricingDecisions } from "../../db/schema.ts";
 import { organizationRole } from "../access.ts";
 import { assessChange, type ImpactView, viewImpact } from "./change-impact.ts";
 import { type ChangeAction, type ChangePlan, planChange } from "./change-plan.ts";
-import type { Assessment, Group } from "./grouping.ts";
+import type { Assessment, Group } from "./assessment.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import type { PendingMove } from "../pending-changes.ts";

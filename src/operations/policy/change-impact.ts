@@ -11,7 +11,9 @@ import type { Context } from "../context.ts";
 import { clientClosed } from "../state/analysis.ts";
 import { pause } from "../state/analysis.ts";
 import type { ChangePlan } from "./change-plan.ts";
-import { type Assessment, Grouping, loadSide, type OverrideOutcome } from "./grouping.ts";
+import type { Assessment, OverrideOutcome } from "./assessment.ts";
+import { Grouping } from "./grouping.ts";
+import { loadSide } from "./load-side.ts";
 import { type Answers, MissingAnswers, type QuestionsAbout } from "./proposals.ts";
 
 /** Progress of an assessment: first over the distinct configurations, then over the contracts. */

@@ -1,79 +1,21 @@
 import type { Proposal } from "../../core/change/best-fit/best-fit.ts";
-import type { Verdict } from "../../core/change/best-fit/certificate.ts";
 import type { HoldingComparison } from "../../core/change/compare.ts";
 import { type Configuration, configurationKey, configurationOf } from "../../core/change/configuration.ts";
-import { featureValueEffect, limitValueEffect } from "../../core/change/effect.ts";
-import { entitlementsOf, type Side, sideSteps, withOverridesOf } from "../../core/change/entitlements.ts";
+import { type Side, withOverridesOf } from "../../core/change/entitlements.ts";
 import { Impact } from "../../core/change/impact/impact.ts";
 import { type ConfigurationImpact, COUNTS, emptyCounts, type ImpactReport } from "../../core/change/impact/report.ts";
 import { findPlan } from "../../core/pricing/compile.ts";
-import type { LimitValue } from "../../core/pricing/model.ts";
-import { isApplicable, type Override } from "../../core/pricing/overrides.ts";
+import type { Override } from "../../core/pricing/overrides.ts";
 import { checkSubscription } from "../../core/pricing/subscription.ts";
-import type { ContractChange } from "../../core/scheduled.ts";
-import type { ServiceRow, VersionRow } from "../../db/queries/pricings.ts";
+import type { VersionRow } from "../../db/queries/pricings.ts";
 import type { Subscriber } from "../../db/queries/subscribers.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
-import { inSlices } from "../state/analysis.ts";
-import { compiledPricings, compileModel } from "../subscriptions.ts";
+import type { Assessment, Group, OverrideOutcome } from "./assessment.ts";
 import { type ChangePlan, targetKey } from "./change-plan.ts";
+import { loadSide } from "./load-side.ts";
+import { outcomeOf } from "./override-outcome.ts";
 import { type Answers, type Question, questionKey, type QuestionsAbout } from "./proposals.ts";
-
-/** How a group's target was chosen; null if it has none. */
-export type ChosenBy = "group" | "fallback" | "rename" | "bestFit" | "unchanged" | null;
-
-/** Contracts with the same configuration and overrides on the same version. */
-export interface Group {
-  readonly version: VersionRow;
-  readonly side: Side;
-  readonly configuration: Configuration;
-  /** Overrides that hold now, and what becomes of each. */
-  readonly overrides: readonly OverrideOutcome[];
-  readonly target: Configuration | undefined;
-  readonly chosenBy: ChosenBy;
-  /** The best fit, also where another target was chosen. */
-  readonly proposal: Proposal | undefined;
-  /** Result of certifying the best fit; undefined where no contract moves to it. */
-  readonly verdict: Verdict | undefined;
-  readonly contractIds: string[];
-}
-
-/** An override of a group of contracts. `superfluous`: without it the target gives the same or more. */
-export interface OverrideOutcome extends Override {
-  readonly after: "kept" | "superfluous" | "inapplicable" | "ended";
-}
-
-/** The effects of a change, per configuration and group. */
-export interface Assessment {
-  /** `report.configurations` has the order of `groups`. */
-  readonly report: ImpactReport;
-  readonly groups: readonly Group[];
-  /** The version that contracts move to. */
-  readonly after: Side | undefined;
-  /** Groups by the pending changes that must follow; `contractIds` are theirs. */
-  readonly pending: readonly { group: Group; kind: ContractChange; contractIds: readonly string[] }[];
-  /** Number of pending changes that would be rewritten or lose a service. */
-  readonly scheduled: number;
-  /** Contracts with open blocks of the service, and the rest of these blocks when the running periods began. */
-  readonly blocks: { readonly contracts: number; readonly amount: number };
-}
-
-/** Compiles one version of the service for comparisons. */
-export async function loadSide(
-  ctx: Context,
-  service: ServiceRow,
-  row: VersionRow | undefined,
-): Promise<Side | undefined> {
-  if (row === undefined) return undefined;
-  const { id: pricingId, hash, draft } = row;
-  const pricing =
-    draft === undefined
-      ? (await compiledPricings(ctx, [{ pricingId, hash }])).get(hash)
-      : (ctx.resources.pricingCache.peek(hash) ?? (await compileModel(ctx, { hash, text: draft })));
-  if (pricing === undefined) throw new Error(`pricing ${pricingId} has no model`);
-  return inSlices(sideSteps(pricing, service.nameKey));
-}
 
 interface Counted {
   readonly group: Group;
@@ -172,28 +114,10 @@ export class Grouping {
     const chosen = this.#choose(version, configuration, proposal);
     const outcomes = overrides.map((override): OverrideOutcome => ({
       ...override,
-      after: this.#outcomeOf(override, chosen),
+      after: outcomeOf(override, this.#target, chosen),
     }));
     const group = { version, side, configuration, overrides: outcomes, proposal, verdict, ...chosen, contractIds: [] };
     return { group, impact };
-  }
-
-  /** Returns what becomes of an override when its contracts move to their target. */
-  #outcomeOf(override: Override, { target, chosenBy }: Pick<Group, "target" | "chosenBy">): OverrideOutcome["after"] {
-    const after = this.#target;
-    if (chosenBy === "unchanged") return "kept";
-    if (after === undefined) return "ended";
-    if (target === undefined) return "kept";
-    if (!isApplicable(after.pricing, override)) return "inapplicable";
-    const { kind, name } = override;
-    const [without, with_] = [[], [override]].map((overrides) =>
-      entitlementsOf(withOverridesOf(after, overrides), target).grant[kind].get(name),
-    );
-    const effect =
-      kind === "features"
-        ? featureValueEffect(with_, without)
-        : limitValueEffect(with_ as LimitValue, without as LimitValue);
-    return effect === "same" || effect === "more" ? "superfluous" : "kept";
   }
 
   /** The target as far as it is known before the best fit is computed. */
