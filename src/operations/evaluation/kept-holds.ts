@@ -22,7 +22,8 @@ import {
 } from "./held-budgets.ts";
 import { recordUsage } from "./consumption/record.ts";
 import { requireHold, withOpenHold } from "./open-hold.ts";
-import { afterHoldEnds, isOver } from "./prepare.ts";
+import { afterHoldEnds } from "./prepare.ts";
+import { isOver } from "./renewal.ts";
 import type { PricedUnits, SettlementAnswer, UnitCosts, Units } from "./request.ts";
 import { type Amounts, hasFewer, newCosts, newUnits, unitsAfter } from "./reported-units.ts";
 import { decideSettlement, viewHold, withLimitsNow, wrongAmounts } from "./settlement.ts";

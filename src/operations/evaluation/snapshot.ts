@@ -19,14 +19,8 @@ import { isDue as isLevelDue } from "../../db/queries/usage-renewals.ts";
 import { hasDueBlock } from "../due-blocks.ts";
 import { blocksOf, evaluationOf } from "../evaluations.ts";
 import { budgetsOf } from "./budget-book.ts";
-import {
-  evaluatedOrganization,
-  isChangeDue,
-  isExpired,
-  renewBillingPeriod,
-  validUntilOf,
-  withLockedHolder,
-} from "./prepare.ts";
+import { evaluatedOrganization, renewBillingPeriod, withLockedHolder } from "./prepare.ts";
+import { isChangeDue, isExpired, validUntilOf } from "./renewal.ts";
 
 /** Maximum size of an answer. */
 const MAX_BYTES = 4_000_000;

@@ -4,7 +4,7 @@ import { isBound } from "../../../core/pricing/model.ts";
 import type { ContractSnapshot, SeenLevel } from "../../../db/queries/contract-snapshots.ts";
 import type { LeaseRow } from "../../../db/queries/leases.ts";
 import { remainingOf } from "../decision.ts";
-import { validUntilOf } from "../prepare.ts";
+import { validUntilOf } from "../renewal.ts";
 import type { LeaseView } from "../request.ts";
 
 /*

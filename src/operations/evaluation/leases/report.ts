@@ -17,14 +17,8 @@ import { boundOfPart, type BudgetPart } from "../budget-parts.ts";
 import { heldParts, moveHeld } from "../held-budgets.ts";
 import { recordUsage } from "../consumption/record.ts";
 import { remainingOf } from "../decision.ts";
-import {
-  afterHoldEnds,
-  evaluatedOrganization,
-  isOver,
-  type LockedHolder,
-  usageOf,
-  withLockedHolder,
-} from "../prepare.ts";
+import { afterHoldEnds, evaluatedOrganization, type LockedHolder, usageOf, withLockedHolder } from "../prepare.ts";
+import { isOver } from "../renewal.ts";
 import type { DecidedResult, LeaseAnswer } from "../request.ts";
 import { type Amounts, availableOf, endOf, viewLease } from "./lease.ts";
 
