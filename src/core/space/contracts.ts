@@ -3,50 +3,12 @@ import { type CompiledPricing, findAddOn } from "../pricing/compile.ts";
 import type { Period } from "../pricing/model.ts";
 import { isDotSegment, serviceKey, versionKey } from "../pricing/names.ts";
 import { checkSubscription, grantedLimits } from "../pricing/subscription.ts";
+import { billingPeriodOf } from "./billing-period.ts";
 import type { CatalogPlanner, ContractableService, PlannedVersion } from "./catalog.ts";
-import { shown, createdWith, dateOf, entriesOf, isRecord, itemsOf, type SpaceDocument, textOf } from "./documents.ts";
+import { shown, dateOf, entriesOf, isRecord, itemsOf, type SpaceDocument, textOf } from "./documents.ts";
+import type { PlannedContract, PlannedHistory, PlannedLevel } from "./planned-contract.ts";
 import type { Findings, Subject } from "./report.ts";
-import { DETAILS, levelName, REPAIRS, untrackedLevelName } from "./reported.ts";
-
-export interface PlannedLevel {
-  serviceId: string;
-  limitName: string;
-  position: number;
-  consumed: number;
-  anchor: Date | null;
-  resetAt: Date | null;
-  period: Period | null;
-  /** Limit that the subscription grants; null if consumption cannot approach it. */
-  limitValue: number | null;
-  countsMembers: boolean;
-}
-
-export interface PlannedHistory {
-  startDate: Date;
-  endDate: Date;
-  contractedServices: Record<string, string>;
-  subscriptionPlans: Record<string, string>;
-  subscriptionAddOns: Record<string, Record<string, number>>;
-}
-
-export interface PlannedContract {
-  id: string;
-  organizationId: string;
-  contact: Record<"userId" | "username", string> &
-    Record<"firstName" | "lastName" | "email" | "phone" | "groupId", string | null>;
-  billing: { startDate: Date; endDate: Date; autoRenew: boolean; renewalDays: number };
-  services: {
-    serviceId: string;
-    pricingId: string;
-    plan: string | null;
-    addOns: Record<string, number> | null;
-  }[];
-  levels: PlannedLevel[];
-  history: PlannedHistory[];
-}
-
-const USUAL_RENEWAL_DAYS = 30;
-const MAX_RENEWAL_DAYS = 2 ** 31 - 1;
+import { DETAILS, levelName, untrackedLevelName } from "./reported.ts";
 
 interface Contracted extends ContractableService {
   key: string;
@@ -126,7 +88,7 @@ export class ContractPlanner {
         phone: optional("phone", contact["phone"]),
         groupId: optional("groupId", document["groupId"]),
       },
-      billing: this.billingOf(document["billingPeriod"], subject),
+      billing: billingPeriodOf(document["billingPeriod"], subject, this.findings),
       services,
       levels,
       history,
@@ -207,31 +169,6 @@ export class ContractPlanner {
       } else result[addOn.name] = quantity;
     }
     return result;
-  }
-
-  private billingOf(value: unknown, subject: Subject): PlannedContract["billing"] {
-    const given = isRecord(value) ? value : {};
-    const repaired: string[] = [];
-    const days = given["renewalDays"];
-    const isUsable = typeof days === "number" && Number.isInteger(days) && days >= 1 && days <= MAX_RENEWAL_DAYS;
-    if (!isUsable) repaired.push(DETAILS.repaired("renewalDays", `${shown(days)} becomes ${USUAL_RENEWAL_DAYS}`));
-    const start = dateOf(given["startDate"]);
-    const startDate = start ?? dateOf(given["endDate"]) ?? createdWith(subject.id);
-    if (start === undefined) repaired.push(DETAILS.repaired("startDate", `becomes ${startDate.toISOString()}`));
-    const end = dateOf(given["endDate"]);
-    const endDate = end !== undefined && end.getTime() >= startDate.getTime() ? end : startDate;
-    if (endDate !== end) repaired.push(DETAILS.repaired("endDate", `becomes ${endDate.toISOString()}`));
-    const autoRenew = given["autoRenew"];
-    if (autoRenew !== undefined && autoRenew !== null && typeof autoRenew !== "boolean") {
-      repaired.push(DETAILS.repaired("autoRenew", `${shown(autoRenew)} becomes false`));
-    }
-    if (repaired.length > 0) this.findings.change("billing-repaired", subject, repaired.join(REPAIRS));
-    return {
-      startDate,
-      endDate,
-      autoRenew: autoRenew === true,
-      renewalDays: isUsable ? days : USUAL_RENEWAL_DAYS,
-    };
   }
 
   private levelsOf(
@@ -331,7 +268,3 @@ export class ContractPlanner {
 /** True for a value that a text can be made of. */
 const isScalar = (value: unknown): value is string | number | boolean =>
   typeof value === "string" || typeof value === "number" || typeof value === "boolean";
-
-/** True if the billing period was over before the import: SPACE's end users know that already. */
-export const hasEnded = ({ billing }: PlannedContract, now: Date): boolean =>
-  !billing.autoRenew && billing.endDate.getTime() <= now.getTime();

@@ -1,6 +1,7 @@
 import { AccountPlanner, type DeriveId, type PlannedOrganization, type PlannedUser } from "./accounts.ts";
 import { CatalogPlanner, locatorsOf, type PlannedService } from "./catalog.ts";
-import { ContractPlanner, type PlannedContract } from "./contracts.ts";
+import { ContractPlanner } from "./contracts.ts";
+import type { PlannedContract } from "./planned-contract.ts";
 import { type Collection, type SpaceDocument, textOf } from "./documents.ts";
 import type { Findings } from "./report.ts";
 import { isLocal, type Texts } from "./version-text.ts";

@@ -3,7 +3,7 @@ import { commandLine } from "../../core/command-line.ts";
 import { serviceKey, versionKey } from "../../core/pricing/names.ts";
 import type { PlannedOrganization, PlannedUser } from "../../core/space/accounts.ts";
 import type { PlannedService, PlannedVersion } from "../../core/space/catalog.ts";
-import { hasEnded, type PlannedContract } from "../../core/space/contracts.ts";
+import { hasEnded, type PlannedContract } from "../../core/space/planned-contract.ts";
 import { createdWith } from "../../core/space/documents.ts";
 import type { SpaceBatch } from "../../core/space/plan.ts";
 import { type Database, StartupProblem } from "../../db/postgres/connect.ts";
