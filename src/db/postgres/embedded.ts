@@ -182,6 +182,8 @@ function launch(runner: Runner, cluster: string, place: readonly string[], log: 
     "--max-connections=200",
     "--fsync=on",
     "--timezone=UTC",
+    // Statistics of new tables are soon due: plans that were made while a table was empty may read all contracts of an organization.
+    "--autovacuum-naptime=5s",
     "--log-timezone=UTC",
   ];
   const child = spawn(command, args, {
