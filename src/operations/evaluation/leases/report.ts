@@ -1,26 +1,26 @@
 import { sum } from "../../../core/exact.ts";
-import { LATE_END_MS } from "../../../core/leases.ts";
 import type { BudgetMovement } from "../../../core/pricing/budgets.ts";
 import { evaluateFeature, type FeatureResult } from "../../../core/pricing/evaluate.ts";
 import type { SeenLevel } from "../../../db/queries/contract-snapshots.ts";
 import { changeBudgetBalances, levelKey } from "../../../db/queries/budgets.ts";
-import { changeLease, findLease, type FoundLease, type LeaseRow, takeBack } from "../../../db/queries/leases.ts";
+import { changeLease, type LeaseRow, takeBack } from "../../../db/queries/leases.ts";
 import { moveLevels, sameLevel } from "../../../db/queries/usage.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { grantedLimit } from "../../evaluations.ts";
 import { usageEvents } from "../../usage-events.ts";
-import { type BudgetBook, loadBudgets } from "../budget-book.ts";
 import { moveBudget, noBudgetWrites } from "../budget-moves.ts";
 import { viewDenying } from "../budget-denials.ts";
 import { boundOfPart, type BudgetPart } from "../budget-parts.ts";
 import { heldParts, moveHeld } from "../held-budgets.ts";
 import { recordUsage } from "../consumption/record.ts";
-import { remainingOf } from "../decision.ts";
-import { afterHoldEnds, evaluatedOrganization, type LockedHolder, usageOf, withLockedHolder } from "../prepare.ts";
+import { afterHoldEnds, usageOf } from "../prepare.ts";
 import { isOver } from "../renewal.ts";
-import type { DecidedResult, LeaseAnswer } from "../request.ts";
-import { type Amounts, availableOf, endOf, viewLease } from "./lease.ts";
+import type { LeaseAnswer } from "../request.ts";
+import { type Amounts, availableOf, endOf } from "./lease.ts";
+import { type Leased, withLease } from "./leased.ts";
+import { reportAnswer } from "./report-answer.ts";
+import { amountsAfter, checkReport, type Part, partsOf } from "./report-parts.ts";
 
 /** Report of a lease's holder, with the ids of the lease. */
 export interface LeaseReport {
@@ -62,33 +62,6 @@ export async function endLease(ctx: Context, id: string): Promise<void> {
   });
 }
 
-/** A lease and its contract, both locked and current, with the levels of the lease by position. */
-interface Leased extends LockedHolder, FoundLease {
-  levels: readonly SeenLevel[];
-  /** Balances of the budgets that count it. */
-  budgets: BudgetBook | undefined;
-}
-
-async function withLease<T>(ctx: Context, id: string, work: (ctx: Context, leased: Leased) => Promise<T>): Promise<T> {
-  const notFound = () => new Failure("notFound", `Lease ${id} not found`);
-  const address = /^[0-9a-f]{24}$/.test(id) ? await findLease(ctx.db, id) : undefined;
-  if (address === undefined || address.organizationId !== evaluatedOrganization(ctx)) throw notFound();
-  return withLockedHolder(ctx, address, async (ctx, holder) => {
-    const found = await findLease(ctx.db, id);
-    const levels = found === undefined ? undefined : levelsOf(found.lease, holder);
-    if (found === undefined || levels === undefined) throw notFound();
-    const budgets = await loadBudgets(ctx, holder, [], found.lease.budgets ?? []);
-    return work(ctx, { ...holder, ...found, levels, budgets });
-  });
-}
-
-/** Returns the levels of a lease; undefined if the lease is gone: it ended long ago, or its levels are tracked no more. */
-function levelsOf({ state, until, amounts }: LeaseRow, { contract, at }: LockedHolder): SeenLevel[] | undefined {
-  const isGone = state === "released" || (state !== "open" && at.getTime() - until.getTime() >= LATE_END_MS);
-  const levels = amounts.flatMap((held) => contract.levels.find((level) => sameLevel(level, held)) ?? []);
-  return isGone || levels.length < amounts.length ? undefined : levels;
-}
-
 /** @throws Failure unprocessable for a limit of the lease that is missing, or another one. */
 function checkLimits({ lease: { spent } }: LeaseRow, field: "spent" | "amounts", given: Amounts): void {
   const missing = spent.find(({ id }) => !Object.hasOwn(given, id));
@@ -99,51 +72,13 @@ function checkLimits({ lease: { spent } }: LeaseRow, field: "spent" | "amounts",
 
 type ReportedAmounts = Omit<LeaseReport, "id">;
 
-/** One limit of a report. */
-interface Part {
-  /** Id of the limit when the lease was granted. */
-  id: string;
-  level: SeenLevel;
-  limit: number | boolean | null;
-  /** Totals before the report and after it. */
-  reported: number;
-  spent: number;
-  /** Rest of the lease after the report, without what that adds. */
-  left: number;
-}
-
 async function applyReport(ctx: Context, leased: Leased, report: ReportedAmounts): Promise<LeaseAnswer> {
-  const parts = partsOf(leased, report);
+  const parts = partsOf(leased, report.spent);
   const isEnd = report.amounts !== undefined && Object.values(report.amounts).every((amount) => amount === 0);
   checkReport(leased, parts, isEnd);
   return leased.lease.state === "open"
     ? reportOpen(ctx, leased, parts, { ...report, isEnd })
     : endLate(ctx, leased, parts);
-}
-
-function partsOf(leased: Leased, { spent }: ReportedAmounts): Part[] {
-  const { lease, levels, contract, evaluation } = leased;
-  return levels.map((level, i) => {
-    const { id = "", amount: reported = 0 } = lease.lease.spent[i] ?? {};
-    const total = spent[id] ?? 0;
-    const granted = sum(reported, lease.amounts[i]?.amount ?? 0);
-    const limit = grantedLimit(contract, evaluation, level) ?? null;
-    return { id, level, limit, reported, spent: total, left: sum(granted, -total) };
-  });
-}
-
-function checkReport({ lease: { id, state, until } }: Leased, parts: readonly Part[], isEnd: boolean): void {
-  const conflict = (how: string) => new Failure("conflict", `CONFLICT: Lease ${id} ${how}`);
-  if (state !== "open" && !isEnd) throw conflict(`ended at ${until.toISOString()}`);
-  const over = parts.find(({ left }) => left < 0);
-  if (over !== undefined) {
-    const granted = sum(over.spent, over.left);
-    throw conflict(`was granted ${granted} of ${over.id}, and ${over.spent} are reported`);
-  }
-  const under = parts.find(({ spent, reported }) => spent < reported);
-  if (under !== undefined) {
-    throw conflict(`has ${under.reported} of ${under.id} reported already, and ${under.spent} are reported`);
-  }
 }
 
 async function reportOpen(
@@ -262,16 +197,6 @@ async function withLimitsNow(ctx: Context, leased: Leased, parts: readonly Part[
   return parts.map((part) => ({ ...part, limit: grantedLimit(contract, evaluation, part.level) ?? null }));
 }
 
-/** Columns of a lease after a report. `left` is by position. */
-const amountsAfter = (
-  { amounts, lease }: LeaseRow,
-  parts: readonly Part[],
-  left: readonly number[],
-): Pick<LeaseRow, "amounts" | "lease"> => ({
-  amounts: amounts.map((held, i) => ({ ...held, amount: left[i] ?? 0 })),
-  lease: { ...lease, spent: parts.map(({ id, spent }) => ({ id, amount: spent })) },
-});
-
 /**
  * Evaluates the feature of a lease over usage without what the lease itself still holds, by position. It is off for a
  * contract whose evaluations are refused.
@@ -284,38 +209,4 @@ function evaluateWithout(
   const { usage } = usageOf(contract);
   for (const [i, { id }] of lease.amounts.entries()) usage.set(id, usages[i] ?? 0);
   return evaluateFeature(evaluation, lease.featureId, usage, lease.lease);
-}
-
-function reportAnswer(
-  { userId, at }: Leased,
-  parts: readonly Part[],
-  {
-    result,
-    lease,
-    usages,
-    bounds = [],
-  }: {
-    result: Pick<DecidedResult, "eval" | "error" | "budget">;
-    lease: LeaseRow;
-    usages: readonly number[];
-    /** Amounts that budgets leave, by position. Default: no bound. */
-    bounds?: readonly number[];
-  },
-): LeaseAnswer {
-  const by = <T>(value: (part: Part, usage: number, i: number) => T) =>
-    Object.fromEntries(parts.map((part, i) => [part.id, value(part, usages[i] ?? 0, i)]));
-  return {
-    eval: result.eval,
-    limit: by(({ limit }) => limit),
-    used: by(({ spent }, usage, i) => Math.max(0, sum(usage, -sum(spent, lease.amounts[i]?.amount ?? 0)))),
-    error: result.error,
-    ...(result.budget === undefined ? {} : { budget: result.budget }),
-    remaining: by(({ limit }, usage, i) => {
-      const least = Math.min(remainingOf(limit, usage) ?? Infinity, bounds[i] ?? Infinity);
-      return least === Infinity ? null : least;
-    }),
-    resetAt: by(({ level }) => level.resetAt?.toISOString() ?? null),
-    now: at.toISOString(),
-    lease: viewLease(lease, userId),
-  };
 }
