@@ -22,6 +22,10 @@ import { exchange } from "../support/exchange.ts";
 const PER_SECOND = 300;
 const TICK_MS = 20;
 const EVALUATION_PACE_MS = 5;
+/** Load before the measurement, so that the compilers of the server and the statistics of new tables are ready. */
+const WARM_UP_SECONDS = 8;
+/** Users that are evaluated. */
+const EVALUATED = 200;
 
 const pause = (milliseconds: number) => new Promise((wait) => setTimeout(wait, milliseconds));
 const p99 = (times: readonly number[]) =>
@@ -88,15 +92,26 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
       if (status !== 503 && outcome !== "applied") throw new Error(`${status} ${outcome}`);
       return { milliseconds: performance.now() - begun, isApplied: outcome === "applied" };
     };
-    const warmUp = 200;
+    /** Sends messages at the fixed rate. Returns what became of each. */
+    const sendPaced = async (messages: Awaited<ReturnType<typeof signed>>) => {
+      const begun = performance.now();
+      const sent: ReturnType<typeof send>[] = [];
+      for (const [index, message] of messages.entries()) {
+        if (index % ((PER_SECOND * TICK_MS) / 1_000) === 0)
+          await pause(Math.max(0, begun + (index * 1_000) / PER_SECOND - performance.now()));
+        sent.push(send(message));
+      }
+      return Promise.all(sent);
+    };
+    const warmUp = PER_SECOND * WARM_UP_SECONDS;
     const userIds = Array.from({ length: warmUp + PER_SECOND * seconds }, (_, i) => `user-${i}`);
-    for (const message of await signed("created", userIds.slice(0, warmUp))) await send(message);
+    await sendPaced(await signed("created", userIds.slice(0, warmUp)));
 
     const evaluateUntil = async (isOver: () => boolean) => {
       const times: number[] = [];
       for (; !isOver(); await pause(EVALUATION_PACE_MS)) {
         const begun = performance.now();
-        const path = `/api/v1/features/user-${times.length % warmUp}/tasker-board`;
+        const path = `/api/v1/features/user-${times.length % EVALUATED}/tasker-board`;
         await exchange(server.url + path, { method: "POST", agent: callers, headers: { "x-api-key": key } });
         times.push(performance.now() - begun);
       }
@@ -115,15 +130,9 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
       };
       const before = processorTimes();
       const begun = performance.now();
-      const sent: ReturnType<typeof send>[] = [];
       let areAnswered = false;
       const beside = evaluateUntil(() => areAnswered);
-      for (const [index, message] of messages.entries()) {
-        if (index % ((PER_SECOND * TICK_MS) / 1_000) === 0)
-          await pause(Math.max(0, begun + (index * 1_000) / PER_SECOND - performance.now()));
-        sent.push(send(message));
-      }
-      const done = await Promise.all(sent);
+      const done = await sendPaced(messages);
       const took = (performance.now() - begun) / 1_000;
       areAnswered = true;
       const [answered, evaluated] = [p99(done.map(({ milliseconds }) => milliseconds)), await beside];

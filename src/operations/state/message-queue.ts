@@ -17,8 +17,14 @@ const RETRY_AFTER_SECONDS = 5;
 
 /** Messages of one connection that are applied together. More would take the event loop for longer than a few milliseconds. */
 const MAX_TOGETHER = 16;
-/** Batches of one connection that run at once: the second reads while the first waits for locks. */
+/**
+ * Batches of one connection that run at once. The second begins when it is full, or when the first has run for PATIENCE_MS:
+ * it may wait for a lock. Two small batches take more processor time than one, and evaluations wait for it.
+ */
 const CONNECTION_BATCHES = 2;
+const PATIENCE_MS = 100;
+/** How long the first message of a batch waits for others. */
+const GATHER_MS = 5;
 
 /** Bounds how many messages a process applies at once. */
 export interface MessageQueue {
@@ -49,6 +55,10 @@ interface Waiting {
 interface Line {
   waiting: Waiting[];
   running: number;
+  /** True if the batch that runs has taken longer than PATIENCE_MS. */
+  isSlow: boolean;
+  /** Set while the first that waits gathers others. */
+  gathering: ReturnType<typeof setTimeout> | undefined;
 }
 
 /** Creates the queue of one process. */
@@ -57,16 +67,24 @@ export function createMessageQueue({
   maxWaiting = MAX_WAITING,
   waitMs = WAIT_MS,
   maxTogether = MAX_TOGETHER,
+  gatherMs = GATHER_MS,
 }: {
   concurrency: number;
   maxWaiting?: number;
   waitMs?: number;
   maxTogether?: number;
+  gatherMs?: number;
 }): MessageQueue {
   /** Lines by connection: the one that began a batch longest ago is first. */
   const lines = new Map<string, Line>();
   let size = 0;
   let running = 0;
+
+  const mayBegin = ({ waiting, running: batches, isSlow, gathering }: Line) =>
+    waiting.length > 0 &&
+    (batches === 0
+      ? gathering === undefined || waiting.length >= maxTogether
+      : batches < CONNECTION_BATCHES && (isSlow || waiting.length >= maxTogether));
 
   const dropEmpty = (connectionId: string, line: Line) => {
     if (line.running === 0 && line.waiting.length === 0) lines.delete(connectionId);
@@ -75,7 +93,7 @@ export function createMessageQueue({
   /** Finds the connection that waits with the fewest batches running, of several the one that began a batch longest ago. */
   const findNext = () =>
     [...lines]
-      .filter(([, line]) => line.waiting.length > 0 && line.running < CONNECTION_BATCHES)
+      .filter(([, line]) => mayBegin(line))
       .reduce<[string, Line] | undefined>(
         (best, each) => (best === undefined || each[1].running < best[1].running ? each : best),
         undefined,
@@ -92,7 +110,13 @@ export function createMessageQueue({
       // Behind the others.
       lines.delete(connectionId);
       lines.set(connectionId, line);
+      const patience = setTimeout(() => {
+        line.isSlow = true;
+        start();
+      }, PATIENCE_MS);
       void runBatch(batch).finally(() => {
+        clearTimeout(patience);
+        line.isSlow = false;
         running -= 1;
         line.running -= 1;
         dropEmpty(connectionId, line);
@@ -101,10 +125,20 @@ export function createMessageQueue({
     }
   };
 
+  /** Begins a batch of a line, a moment later if none runs: messages that arrive together are applied together. */
+  const gather = (line: Line) => {
+    if (line.running > 0 || line.waiting.length >= maxTogether) start();
+    else
+      line.gathering ??= setTimeout(() => {
+        line.gathering = undefined;
+        start();
+      }, gatherMs);
+  };
+
   return {
     run: <Request, Answer>(connectionId: string, request: Request, work: Work<Request, Answer>) => {
-      const line = lines.get(connectionId) ?? { waiting: [], running: 0 };
-      const isFree = running < concurrency && line.running < CONNECTION_BATCHES && line.waiting.length === 0;
+      const line = lines.get(connectionId) ?? { waiting: [], running: 0, isSlow: false, gathering: undefined };
+      const isFree = running < concurrency && line.running === 0 && line.waiting.length === 0;
       const isFull = size >= maxWaiting || line.waiting.length >= Math.ceil(maxWaiting * CONNECTION_SHARE);
       if (!isFree && isFull) return Promise.reject(tooManyMessages());
       lines.set(connectionId, line);
@@ -119,7 +153,7 @@ export function createMessageQueue({
         waiting.timer = setTimeout(giveUp, waitMs);
         line.waiting.push(waiting);
         size += 1;
-        start();
+        gather(line);
       });
     },
   };
