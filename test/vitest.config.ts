@@ -51,22 +51,47 @@ const MEASURED_FAULTS = ["hostile-tenant", "impact-volume", "pooler"].map(
 
 /** Files that take longer than their size tells: begun last, one of them would keep one processor for a minute. */
 const LONG = [
-  "cli/files-round-trip.slow",
-  "crossing/crossing.slow",
-  "entries/import-space.slow",
-  "faults/events-kill.fault",
-  "faults/import-space.fault",
-  "faults/members.fault",
-  "faults/usage-load.fault",
-  "security/tenants.fault",
-].map((name) => `/test/${name}.test.ts`);
+  "cli/files-round-trip.slow.test.ts",
+  "client/back/transport.test.ts",
+  "crossing/crossing.slow.test.ts",
+  "entries/import-space.slow.test.ts",
+  "entries/public-lookup.test.ts",
+  "faults/events-kill.fault.test.ts",
+  "faults/import-space.fault.test.ts",
+  "faults/members.fault.test.ts",
+  "faults/usage-load.fault.test.ts",
+  "react/connection.test.tsx",
+  "security/tenants.fault.test.ts",
+].map((file) => `/test/${file}`);
+
+/** Files over Postgres that wait for most of their time: begun together, they would leave the processors idle. */
+const WAITING = [
+  "local/evaluator.pg.test.ts",
+  "local/leases.pg.test.ts",
+  "http/change-stream.pg.test.ts",
+  "http/sign-on.pg.test.ts",
+  "http/usage-waiting.pg.test.ts",
+  "client/back/recorder.pg.test.ts",
+].map((file) => `/test/${file}`);
+
+/** Files over Postgres that run while one of them waits. */
+const BETWEEN_WAITING = 20;
 
 /** A fresh clone, which knows no durations, sorts by size. */
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const isLong = ({ moduleId }: TestSpecification) => LONG.some((end) => moduleId.endsWith(end));
-    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+    const isOf = (list: readonly string[], { moduleId }: TestSpecification) =>
+      list.some((end) => moduleId.endsWith(end));
+    const long = sorted.filter((file) => isOf(LONG, file));
+    const waiting = sorted.filter((file) => isOf(WAITING, file));
+    const others = sorted.filter((file) => !long.includes(file) && !waiting.includes(file));
+    let overPostgres = 0;
+    const spread = others.flatMap((file) => {
+      const isDue = file.moduleId.endsWith(".pg.test.ts") && overPostgres++ % BETWEEN_WAITING === 0;
+      return isDue ? [...waiting.splice(0, 1), file] : file;
+    });
+    return [...long, ...spread, ...waiting];
   }
 }
 
@@ -125,6 +150,8 @@ export default defineConfig({
           ...POSTGRES,
           name: "postgres",
           sequence: { groupOrder: 1 },
+          // One of them is a file that waits.
+          maxWorkers: 4,
           setupFiles: ["test/support/statement-recorder.ts"],
           include: ["test/**/*.pg.test.ts"],
         },

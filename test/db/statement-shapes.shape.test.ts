@@ -95,7 +95,7 @@ function isParsed(text: string): boolean {
 const MIN_WORDS = 4;
 /** Only tests name the schema in statements. */
 const NAMES_SCHEMA = /\b(?:from|into) public\./;
-const OF_TESTS = /^\s*(?:alter|create|drop|lock|truncate|vacuum)\b/;
+const OF_TESTS = /^\s*(?:alter|comment|create|drop|lock|truncate|vacuum)\b/;
 const kinds = new Map<string, string | undefined>();
 
 /** Returns the kind of a statement of the product. Undefined for one of the tests themselves. */
