@@ -521,7 +521,7 @@ const billing = [
     "messages of a payment provider at once",
     fc.array(bought, { minLength: 4, maxLength: 4 }),
     async (world, drawn) => {
-      // The first two begin a transaction each. The others, of all users, wait, and share the next one.
+      // Messages of different users share a transaction.
       const messages = drawn.flatMap((each, index) => {
         const userId = picked(world.users, index);
         return userId === undefined ? [] : messageOf(world, userId, each);

@@ -18,8 +18,8 @@ const RETRY_AFTER_SECONDS = 5;
 /** Messages of one connection that are applied together. More would take the event loop for longer than a few milliseconds. */
 const MAX_TOGETHER = 16;
 /**
- * Batches of one connection that run at once. The second begins when it is full, or when the first has run for PATIENCE_MS:
- * it may wait for a lock. Two small batches take more processor time than one, and evaluations wait for it.
+ * Batches of one connection that run at once. The second begins when it is full, or when the other has run for PATIENCE_MS:
+ * that one may wait for a lock. Two small batches take more processor time than one, and evaluations wait for it.
  */
 const CONNECTION_BATCHES = 2;
 const PATIENCE_MS = 100;
@@ -55,8 +55,8 @@ interface Waiting {
 interface Line {
   waiting: Waiting[];
   running: number;
-  /** True if the batch that runs has taken longer than PATIENCE_MS. */
-  isSlow: boolean;
+  /** How many of the running batches have taken longer than PATIENCE_MS. */
+  slow: number;
   /** Set while the first that waits gathers others. */
   gathering: ReturnType<typeof setTimeout> | undefined;
 }
@@ -80,11 +80,12 @@ export function createMessageQueue({
   let size = 0;
   let running = 0;
 
-  const mayBegin = ({ waiting, running: batches, isSlow, gathering }: Line) =>
-    waiting.length > 0 &&
-    (batches === 0
-      ? gathering === undefined || waiting.length >= maxTogether
-      : batches < CONNECTION_BATCHES && (isSlow || waiting.length >= maxTogether));
+  /** True if no batch will be over soon: none runs, or each that does is slow. */
+  const isIdle = (line: Line) => line.running === line.slow && line.running < CONNECTION_BATCHES;
+  const mayBegin = (line: Line) => {
+    const isFull = line.waiting.length >= maxTogether && line.running < CONNECTION_BATCHES;
+    return isFull || (line.waiting.length > 0 && isIdle(line) && line.gathering === undefined);
+  };
 
   const dropEmpty = (connectionId: string, line: Line) => {
     if (line.running === 0 && line.waiting.length === 0) lines.delete(connectionId);
@@ -110,13 +111,15 @@ export function createMessageQueue({
       // Behind the others.
       lines.delete(connectionId);
       lines.set(connectionId, line);
+      let isSlow = false;
       const patience = setTimeout(() => {
-        line.isSlow = true;
+        isSlow = true;
+        line.slow += 1;
         start();
       }, PATIENCE_MS);
       void runBatch(batch).finally(() => {
         clearTimeout(patience);
-        line.isSlow = false;
+        if (isSlow) line.slow -= 1;
         running -= 1;
         line.running -= 1;
         dropEmpty(connectionId, line);
@@ -125,20 +128,18 @@ export function createMessageQueue({
     }
   };
 
-  /** Begins a batch of a line, a moment later if none runs: messages that arrive together are applied together. */
+  /** Begins a batch of an idle line a moment later: messages that arrive together are applied together. */
   const gather = (line: Line) => {
-    if (line.running > 0 || line.waiting.length >= maxTogether) start();
-    else
-      line.gathering ??= setTimeout(() => {
-        line.gathering = undefined;
-        start();
-      }, gatherMs);
+    line.gathering ??= setTimeout(() => {
+      line.gathering = undefined;
+      start();
+    }, gatherMs);
   };
 
   return {
     run: <Request, Answer>(connectionId: string, request: Request, work: Work<Request, Answer>) => {
-      const line = lines.get(connectionId) ?? { waiting: [], running: 0, isSlow: false, gathering: undefined };
-      const isFree = running < concurrency && line.running === 0 && line.waiting.length === 0;
+      const line = lines.get(connectionId) ?? { waiting: [], running: 0, slow: 0, gathering: undefined };
+      const isFree = running < concurrency && isIdle(line) && line.waiting.length === 0;
       const isFull = size >= maxWaiting || line.waiting.length >= Math.ceil(maxWaiting * CONNECTION_SHARE);
       if (!isFree && isFull) return Promise.reject(tooManyMessages());
       lines.set(connectionId, line);
@@ -153,7 +154,8 @@ export function createMessageQueue({
         waiting.timer = setTimeout(giveUp, waitMs);
         line.waiting.push(waiting);
         size += 1;
-        gather(line);
+        if (isIdle(line)) gather(line);
+        start();
       });
     },
   };

@@ -66,6 +66,11 @@ test("messages do not wait for long behind one that waits for a lock", async () 
   await expect.poll(() => begun).toEqual([["a1"], ["a2"]]);
   finish(1);
   expect(await second).toBe("a2");
+  // The first one still waits.
+  const third = queue.run("a", "a3", work);
+  await expect.poll(() => begun.slice(2)).toEqual([["a3"]]);
+  finish(2);
+  expect(await third).toBe("a3");
   finish(0);
   expect(await first).toBe("a1");
 });
