@@ -182,7 +182,7 @@ function launch(runner: Runner, cluster: string, place: readonly string[], log: 
     "--max-connections=200",
     "--fsync=on",
     "--timezone=UTC",
-    // Statistics of new tables are soon due: plans that were made while a table was empty may read all contracts of an organization.
+    // Plans that were made while a table was empty may read all of an organization, until the table has statistics.
     "--autovacuum-naptime=5s",
     "--log-timezone=UTC",
   ];
