@@ -1,5 +1,6 @@
 import { chmod, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { ProvidedContext } from "vitest";
 import type { TestProject } from "vitest/node";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { detectPooler, type Pooler } from "../../src/db/postgres/pooler.ts";
@@ -26,6 +27,8 @@ declare module "vitest" {
   }
 }
 
+const SHARED = Symbol.for("faregate.test-servers");
+
 /** Strategy of CREATE DATABASE. */
 type Strategy = "file_copy" | "wal_log";
 
@@ -39,6 +42,18 @@ const VERSIONS: Readonly<Record<string, Wanted>> = {
 /** Projects whose tests prove durability. */
 const NEEDS_DURABILITY = new Set(["faults", "runtimes", "e2e"]);
 
+/** A started server with its migrated template. */
+interface Running {
+  provided: ProvidedContext["postgres"];
+  pooledUrl: string | undefined;
+  stop(): Promise<void>;
+}
+
+/** Servers that projects of this process share, by whether commits wait for the disk. Each project loads this module anew. */
+const shared: Map<boolean, { users: number; running: Promise<Running> }> = ((
+  globalThis as { [SHARED]?: typeof shared }
+)[SHARED] ??= new Map());
+
 /**
  * Starts one Postgres for the whole run and migrates one template database. TEST_DATABASE_URL (a role that may create
  * databases) selects an existing server. Default: an embedded one in a temporary folder, in memory where that has room.
@@ -49,17 +64,53 @@ const NEEDS_DURABILITY = new Set(["faults", "runtimes", "e2e"]);
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   if (project.name === "postgres") forgetStatements();
+  const isDurable = NEEDS_DURABILITY.has(project.name);
   const version = VERSIONS[project.name];
+  const { provided, pooledUrl, stop } = await (version === undefined
+    ? shareServer(isDurable)
+    : start(version, isDurable));
+  project.provide("postgres", provided);
+  // For the processes that tests start.
+  if (pooledUrl !== undefined) putInFront(pooledUrl, provided.url);
+  return stop;
+}
+
+/** Starts the server for the first project. The last one stops it. */
+async function shareServer(isDurable: boolean): Promise<Running> {
+  let entry = shared.get(isDurable);
+  if (entry === undefined) {
+    entry = { users: 0, running: start(undefined, isDurable) };
+    shared.set(isDurable, entry);
+  }
+  const used = entry;
+  used.users += 1;
+  const running = await used.running;
+  return {
+    ...running,
+    stop: async () => {
+      used.users -= 1;
+      if (used.users > 0) return;
+      shared.delete(isDurable);
+      await running.stop();
+    },
+  };
+}
+
+async function start(version: Wanted | undefined, isDurable: boolean): Promise<Running> {
   const server = await (version === undefined ? givenServer() : openServers(version));
   const template = `faregate_template_${crypto.randomUUID().slice(0, 8)}_test`;
   const dropTemplates = async () => {
     for (const name of [callersTemplateOf(template), template])
       await onServer(server.url, `drop database if exists ${name} with (force)`);
   };
+  const stop = async () => {
+    await dropTemplates().catch(() => {});
+    await server.stop();
+  };
   try {
     await onServer(server.url, `create database ${template}`);
     await migrate(withDatabase(server.url, template), MIGRATIONS);
-    if (server.isOwn && !NEEDS_DURABILITY.has(project.name)) {
+    if (server.isOwn && !isDurable) {
       await onServer(server.url, "alter system set synchronous_commit = off");
       await onServer(server.url, "select pg_reload_conf()");
     }
@@ -67,18 +118,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
     // As the doctor advises behind a pooler.
     if (server.isOwn && pooledUrl !== undefined) await onServer(server.url, "alter role current_user set jit = off");
     const pooled = pooledUrl === undefined ? undefined : { url: pooledUrl, pooler: await detectPooler(pooledUrl) };
-    project.provide("postgres", { url: server.url, template, strategy: server.strategy, pooled });
-    // For the processes that tests start.
-    if (pooledUrl !== undefined) putInFront(pooledUrl, server.url);
+    return { provided: { url: server.url, template, strategy: server.strategy, pooled }, pooledUrl, stop };
   } catch (error) {
-    await dropTemplates().catch(() => {});
-    await server.stop();
+    await stop();
     throw error;
   }
-  return async () => {
-    await dropTemplates().catch(() => {});
-    await server.stop();
-  };
 }
 
 interface Server {
