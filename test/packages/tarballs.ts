@@ -25,13 +25,16 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     const { stdout } = await run("npm", given, { cwd: join(ROOT, "dist", built), maxBuffer: 1e7 });
     return join(folder, stdout.trim());
   };
-  const library = await pack("build:package", "package");
-  const server = await pack("build:server-package", "faregate-server");
   const installation = join(folder, "installation");
-  await mkdir(installation);
-  await writeFile(join(installation, "package.json"), "{}");
-  const env = await environmentOf("Node 20");
-  await execute(["npm", "install", "--no-audit", "--no-fund", server], { cwd: installation, env });
+  const packAndInstallServer = async () => {
+    const server = await pack("build:server-package", "faregate-server");
+    await mkdir(installation);
+    await writeFile(join(installation, "package.json"), "{}");
+    const env = await environmentOf("Node 20");
+    await execute(["npm", "install", "--no-audit", "--no-fund", server], { cwd: installation, env });
+    return server;
+  };
+  const [library, server] = await Promise.all([pack("build:package", "package"), packAndInstallServer()]);
   project.provide("tarballs", { library, server, installation });
   return async () => {
     await rm(folder, { recursive: true, force: true });
