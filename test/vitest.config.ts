@@ -251,6 +251,7 @@ export default defineConfig({
         test: {
           name: "browser",
           expect: POLLING,
+          ...SHARED_MODULES,
           sequence: { groupOrder: 5 },
           include: ["test/**/*.browser.test.ts"],
           globalSetup: [...GLOBAL_SETUP, "test/admin/build-console.ts"],

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
-import { launchChromium } from "../support/chromium.ts";
+import { launchChromium, type TestBrowser } from "../support/chromium.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { createResources } from "../../src/operations/resources.ts";
@@ -13,7 +13,7 @@ export const PASSWORD = "correct-horse-battery";
 
 /** A browser window with a real server. */
 export interface Console {
-  browser: Browser;
+  browser: TestBrowser;
   page: Page;
   server: RunningServer;
   /** Base URL: `http://…/console`. */

@@ -5,11 +5,11 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { rolldown } from "rolldown";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { launchChromium } from "../support/chromium.ts";
+import { launchChromium, type TestBrowser } from "../support/chromium.ts";
 import { contract, upload } from "../support/contracting.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 
@@ -21,7 +21,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 let api: TestApi;
 let server: RunningServer;
-let browser: Browser;
+let browser: TestBrowser;
 let page: Page;
 let folder: string;
 /** Addresses of the pages. */

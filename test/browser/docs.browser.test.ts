@@ -1,12 +1,12 @@
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { launchChromium } from "../support/chromium.ts";
+import { launchChromium, type TestBrowser } from "../support/chromium.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 
 let api: TestApi;
 let server: RunningServer;
-let browser: Browser;
+let browser: TestBrowser;
 let page: Page;
 const errors: string[] = [];
 const elsewhere: string[] = [];

@@ -3,11 +3,11 @@ import { createServer, type Server } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { rolldown } from "rolldown";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { launchChromium } from "../support/chromium.ts";
+import { launchChromium, type TestBrowser } from "../support/chromium.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
@@ -19,7 +19,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 let api: TestApi;
 let server: RunningServer;
-let browser: Browser;
+let browser: TestBrowser;
 let page: Page;
 let site: Server;
 const complaints: string[] = [];

@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { CASE_FILES, readCases, TODAY } from "../core/pricing/case-file.ts";
 import { bundle } from "../support/bundle.ts";
-import { launchChromium } from "../support/chromium.ts";
+import { launchChromium, type TestBrowser } from "../support/chromium.ts";
 import { type EngineCase, runCase } from "../runtimes/engine-cases.ts";
 
 /* The pricing engine in Chromium: every case says what it says on Node. */
@@ -13,7 +13,7 @@ declare global {
   var engine: { runCase: typeof runCase };
 }
 
-let browser: Browser;
+let browser: TestBrowser;
 let page: Page;
 beforeAll(async () => {
   browser = await launchChromium();

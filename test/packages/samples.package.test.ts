@@ -1,10 +1,10 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from "vitest";
 import { freePort } from "../entries/launcher.ts";
-import { launchChromium } from "../support/chromium.ts";
+import { launchChromium, type TestBrowser } from "../support/chromium.ts";
 import { eventOf, PRICES, signStripe, STRIPE_SECRET, subscriptionOf } from "../support/billing.ts";
 import { startStripeStandIn } from "../support/stripe-stand-in.ts";
 import { environmentOf, execute, type Started, startProgram } from "./programs.ts";
@@ -17,7 +17,7 @@ import { type PackagedServer, startPackagedServer } from "./running-server.ts";
 
 const SAMPLES = resolve(import.meta.dirname, "../../src/samples");
 let server: PackagedServer;
-let browser: Browser;
+let browser: TestBrowser;
 let env: Record<string, string>;
 let page: Page;
 let complaints: string[];

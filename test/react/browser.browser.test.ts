@@ -1,12 +1,12 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { rolldown } from "rolldown";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { createTestToken, type TestTokenPayload } from "../../src/client/front/test-token.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { launchChromium } from "../support/chromium.ts";
+import { launchChromium, type TestBrowser } from "../support/chromium.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { GAZETTE } from "../support/pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
@@ -15,7 +15,7 @@ import { yamlUpload } from "../support/uploads.ts";
 
 let api: TestApi;
 let server: RunningServer;
-let browser: Browser;
+let browser: TestBrowser;
 let page: Page;
 let complaints: string[];
 

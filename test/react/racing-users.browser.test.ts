@@ -1,11 +1,11 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import type { Browser, CDPSession, Page } from "playwright-core";
+import type { CDPSession, Page } from "playwright-core";
 import { build, type Rolldown } from "vite";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { launchChromium } from "../support/chromium.ts";
+import { launchChromium, type TestBrowser } from "../support/chromium.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { GAZETTE } from "../support/pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
@@ -21,7 +21,7 @@ const LONGEST_DELAY_MS = 40;
 
 let api: TestApi;
 let server: RunningServer;
-let browser: Browser;
+let browser: TestBrowser;
 /** Requests for the lazy chunk that fail from now on. */
 let failures = 0;
 
