@@ -15,19 +15,19 @@ const POLLING = { poll: { timeout: 15_000 } };
  */
 const SHARED_MODULES = { isolate: false, execArgv: ["--min-semi-space-size=32", "--max-semi-space-size=64"] };
 
-/** Files at once of the tests without a database, on two processors: some wait for deadlines. */
-const QUICK_WORKERS = 3;
+/** Files at once of the tests without a database, on two processors: one or two of them wait. */
+const QUICK_WORKERS = 4;
 
 /** Tests over one Postgres of their project. */
 const POSTGRES = {
   expect: POLLING,
   ...SHARED_MODULES,
   globalSetup: GLOBAL_SETUP,
-  // Three files share two processors.
+  // Four files share two processors.
   testTimeout: 60_000,
   hookTimeout: 60_000,
-  // A file computes for three fifths of its time, Postgres included, and waits for the rest.
-  maxWorkers: 3,
+  // A file computes for three fifths of its time, Postgres included, and waits for the rest. One of four is a file that waits.
+  maxWorkers: 4,
 };
 
 const VERSIONED = EACH_CONNECTION.map((folder) => `${folder}/**/*.pg.test.ts`);
@@ -49,22 +49,45 @@ const MEASURED_FAULTS = ["hostile-tenant", "impact-volume", "pooler"].map(
   (name) => `test/faults/${name}.fault.test.ts`,
 );
 
-/** Files that take longer than their size tells: begun last, one of them would keep one processor for a minute. */
+/** Files that take longer than their size tells. Begun last, one of them would keep one processor for a minute. */
 const LONG = [
-  "cli/files-round-trip.slow.test.ts",
-  "client/back/transport.test.ts",
-  "crossing/crossing.slow.test.ts",
-  "entries/import-space.slow.test.ts",
-  "entries/public-lookup.test.ts",
-  "faults/events-kill.fault.test.ts",
-  "faults/import-space.fault.test.ts",
-  "faults/members.fault.test.ts",
-  "faults/usage-load.fault.test.ts",
   "react/connection.test.tsx",
+  "entries/workers.e2e.test.ts",
+  "entries/guides.e2e.test.ts",
+  "local/processes.e2e.test.ts",
+  "entries/embedded-socket.e2e.test.ts",
+  "entries/driver.e2e.test.ts",
+  "entries/doctor.e2e.test.ts",
+  "events/mails.e2e.test.ts",
+  "entries/slow-clients.e2e.test.ts",
+  "entries/import-space.slow.test.ts",
+  "cli/files-round-trip.slow.test.ts",
+  "crossing/crossing.slow.test.ts",
+  "runtimes/conformance.runtime.test.ts",
+  // The next two wait, beside the two after them.
+  "runtimes/worker.runtime.test.ts",
+  "events/limits.runtime.test.ts",
+  "client/package.runtime.test.ts",
+  "runtimes/deno.runtime.test.ts",
+  "react/racing-users.browser.test.ts",
+  "faults/local-leases.fault.test.ts",
+  "security/fuzz.fault.test.ts",
+  "faults/analysis.fault.test.ts",
+  "faults/database-trouble.fault.test.ts",
+  "faults/leases.fault.test.ts",
+  "faults/recovery.fault.test.ts",
+  "faults/holds.fault.test.ts",
+  "cli/apply.fault.test.ts",
   "security/tenants.fault.test.ts",
+  "faults/services-volume.fault.test.ts",
+  "faults/events-kill.fault.test.ts",
+  "faults/batches.fault.test.ts",
+  "faults/usage.fault.test.ts",
+  "faults/import-space.fault.test.ts",
+  "faults/usage-load.fault.test.ts",
 ].map((file) => `/test/${file}`);
 
-/** Files over Postgres that wait for most of their time: begun together, they would leave the processors idle. */
+/** Files that wait for most of their time: begun together, they would leave the processors idle. */
 const WAITING = [
   "local/evaluator.pg.test.ts",
   "local/leases.pg.test.ts",
@@ -72,26 +95,43 @@ const WAITING = [
   "http/sign-on.pg.test.ts",
   "http/usage-waiting.pg.test.ts",
   "client/back/recorder.pg.test.ts",
+  "client/back/transport.test.ts",
+  "entries/public-lookup.test.ts",
 ].map((file) => `/test/${file}`);
 
-/** Files over Postgres that run while one of them waits. */
-const BETWEEN_WAITING = 20;
+/** Index of the first waiting file among the others of its project, and files from one to the next. */
+const SPREAD = { first: 0, step: 20 };
+/** Those of `pure` are short, and React's two waiting files run beside the first ones. */
+const SPREAD_QUICK = { first: 8, step: 4 };
 
-/** A fresh clone, which knows no durations, sorts by size. */
+const isOf = (list: readonly string[], { moduleId }: TestSpecification) => list.some((end) => moduleId.endsWith(end));
+
+/** Begins waiting files one at a time, each beside files that compute. */
+function spreadWaiting(files: readonly TestSpecification[]): TestSpecification[] {
+  const waiting = files.filter((file) => isOf(WAITING, file));
+  const others = files.filter((file) => !waiting.includes(file));
+  const { first, step } = files[0]?.project.name === "pure" ? SPREAD_QUICK : SPREAD;
+  const spread = others.flatMap((file, i) => {
+    const isDue = i >= first && (i - first) % step === 0;
+    return isDue ? [...waiting.splice(0, 1), file] : file;
+  });
+  return [...spread, ...waiting];
+}
+
+/**
+ * A fresh clone, which knows no durations, sorts by size. Files of one project follow each other: a worker that meets another
+ * project ends, with the modules that it has loaded.
+ */
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const isOf = (list: readonly string[], { moduleId }: TestSpecification) =>
-      list.some((end) => moduleId.endsWith(end));
-    const long = sorted.filter((file) => isOf(LONG, file));
-    const waiting = sorted.filter((file) => isOf(WAITING, file));
-    const others = sorted.filter((file) => !long.includes(file) && !waiting.includes(file));
-    let overPostgres = 0;
-    const spread = others.flatMap((file) => {
-      const isDue = file.moduleId.endsWith(".pg.test.ts") && overPostgres++ % BETWEEN_WAITING === 0;
-      return isDue ? [...waiting.splice(0, 1), file] : file;
-    });
-    return [...long, ...spread, ...waiting];
+    const long = LONG.flatMap((end) => sorted.filter(({ moduleId }) => moduleId.endsWith(end)));
+    const others = sorted.filter((file) => !long.includes(file));
+    const projects = [...new Set(others.map(({ project }) => project))];
+    return [
+      ...long,
+      ...projects.flatMap((project) => spreadWaiting(others.filter((file) => file.project === project))),
+    ];
   }
 }
 
@@ -150,8 +190,6 @@ export default defineConfig({
           ...POSTGRES,
           name: "postgres",
           sequence: { groupOrder: 1 },
-          // One of them is a file that waits.
-          maxWorkers: 4,
           setupFiles: ["test/support/statement-recorder.ts"],
           include: ["test/**/*.pg.test.ts"],
         },
@@ -198,6 +236,7 @@ export default defineConfig({
         test: {
           name: "e2e",
           expect: POLLING,
+          ...SHARED_MODULES,
           sequence: { groupOrder: 2 },
           include: ["test/**/*.e2e.test.ts"],
           globalSetup: GLOBAL_SETUP,
@@ -220,19 +259,20 @@ export default defineConfig({
           globalSetup: GLOBAL_SETUP,
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          maxWorkers: 2,
+          maxWorkers: 3,
         },
       },
       {
         test: {
           name: "runtimes",
           expect: POLLING,
+          ...SHARED_MODULES,
           sequence: { groupOrder: 4 },
           include: ["test/**/*.runtime.test.ts"],
           globalSetup: GLOBAL_SETUP,
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          maxWorkers: 3,
+          maxWorkers: 4,
         },
       },
       {
@@ -269,7 +309,7 @@ export default defineConfig({
           hookTimeout: 60_000,
         },
       },
-      // Kills and restarts are mostly waits, so that two files at once lose nothing.
+      // Files wait for kills and restarts for a quarter of their time: three at once keep two processors busy.
       {
         test: {
           ...FAULTS,
@@ -278,7 +318,7 @@ export default defineConfig({
           sequence: { groupOrder: 6 },
           include: ["test/**/*.fault.test.ts"],
           exclude: MEASURED_FAULTS,
-          maxWorkers: 2,
+          maxWorkers: 3,
         },
       },
       {
