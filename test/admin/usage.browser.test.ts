@@ -140,22 +140,23 @@ test("the page Usage shows how many evaluators are connected, and that no lease 
   await own.open("/usage", "Usage");
   const section = page.locator("section", { has: page.getByRole("heading", { level: 2, name: "Local evaluation" }) });
   // The page reads the figures again every 10 s of its clock.
-  const showsLater = (text: string) =>
-    expect
+  const expectLater = async (text: string) => {
+    await expect
       .poll(async () => {
         await page.clock.fastForward(10_000);
         return section.getByText(text).isVisible();
       })
       .toBe(true);
+  };
   await section.getByText("No evaluator is connected. No lease is open.").waitFor();
   const evaluator = createLocalEvaluator({ url: own.server.url, apiKey: own.key });
   try {
-    await showsLater("1 evaluator is connected.");
+    await expectLater("1 evaluator is connected.");
     await expectAccessible(page);
   } finally {
     await evaluator.close();
   }
-  await showsLater("No evaluator is connected.");
+  await expectLater("No evaluator is connected.");
   expect(own.complaints).toEqual([]);
 });
 
