@@ -64,10 +64,10 @@ const LONG = [
   "cli/files-round-trip.slow.test.ts",
   "crossing/crossing.slow.test.ts",
   "runtimes/conformance.runtime.test.ts",
-  // The next two wait, beside the two after them.
+  // Every second one of these waits.
   "runtimes/worker.runtime.test.ts",
-  "events/limits.runtime.test.ts",
   "client/package.runtime.test.ts",
+  "events/limits.runtime.test.ts",
   "runtimes/deno.runtime.test.ts",
   "react/racing-users.browser.test.ts",
   "faults/local-leases.fault.test.ts",
@@ -272,7 +272,8 @@ export default defineConfig({
           globalSetup: GLOBAL_SETUP,
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          maxWorkers: 4,
+          // More would delay the file that takes longest.
+          maxWorkers: 3,
         },
       },
       {
