@@ -1,5 +1,17 @@
+import { leastRecentlyUsed } from "../least-recently-used.ts";
+
 const HMAC = { name: "HMAC", hash: "SHA-256" } as const;
 const encoder = new TextEncoder();
+
+/** Imported keys of connections that send thousands of messages. */
+const importedKeys = leastRecentlyUsed<CryptoKey>(1_000);
+
+/** Imports a key, and caches it. */
+async function importKey(bytes: Uint8Array<ArrayBuffer>): Promise<CryptoKey> {
+  const text = String.fromCharCode(...bytes);
+  const cached = importedKeys.get(text);
+  return cached ?? importedKeys.put(text, await crypto.subtle.importKey("raw", bytes, HMAC, false, ["verify"]));
+}
 
 /**
  * True if one of the signatures is the HMAC-SHA-256 of `prefix` and `body` under one of the keys. WebCrypto compares in
@@ -16,7 +28,7 @@ export async function isSigned(
   signed.set(input.body, prefix.length);
   let isRight = false;
   for (const bytes of keys) {
-    const key = await crypto.subtle.importKey("raw", bytes, HMAC, false, ["verify"]);
+    const key = await importKey(bytes);
     for (const signature of signatures) isRight = (await crypto.subtle.verify(HMAC, key, signature, signed)) || isRight;
   }
   return isRight;

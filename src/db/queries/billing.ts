@@ -3,6 +3,7 @@ import type { ConnectedPrices } from "../../core/billing/prices-of.ts";
 import type { Followed, ShownSubscription } from "../../core/billing/target.ts";
 import type { AppliedTarget } from "../../core/billing/plan.ts";
 import type { SubscriptionRegister } from "../../core/billing/register.ts";
+import { createBatch } from "../postgres/batch.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import {
@@ -32,15 +33,32 @@ const prepareLookup = (db: Database) =>
     .where(eq(billingConnections.id, sql.placeholder("connectionId")))
     .prepare("billing_connection");
 
-/** Texts of the statement that finds a connection, which each message sends: building one takes longer than sending it. */
-const lookups = new WeakMap<Database, ReturnType<typeof prepareLookup>>();
+/** A connection, and where its organization is. */
+type FoundConnection = Awaited<ReturnType<ReturnType<typeof prepareLookup>["execute"]>>[number];
+
+/** Bounds of a lookup. The timeout is that of the lookups of keys. */
+const BATCHING = { maxBatchSize: 500, concurrency: 2, timeoutMs: 2000 };
+
+/** Creates a lookup that reads the connection of messages that arrive together once. */
+function createLookup(db: Database) {
+  const lookup = prepareLookup(db);
+  return createBatch<string, FoundConnection | null>(async (ids) => {
+    const read = async (connectionId: string) => (await lookup.execute({ connectionId }))[0] ?? null;
+    const distinct = [...new Set(ids)];
+    const rows = await Promise.all(distinct.map(read));
+    const byId = new Map(distinct.map((id, i) => [id, rows[i] ?? null]));
+    return ids.map((id) => byId.get(id) ?? null);
+  }, BATCHING);
+}
+
+/** Lookups, which each message needs. */
+const lookups = new WeakMap<Database, ReturnType<typeof createLookup>>();
 
 /** Finds a connection, and where its organization is. */
-export async function findConnection(db: Database, connectionId: string) {
-  const lookup = lookups.get(db) ?? prepareLookup(db);
+export async function findConnection(db: Database, connectionId: string): Promise<FoundConnection | null> {
+  const lookup = lookups.get(db) ?? createLookup(db);
   lookups.set(db, lookup);
-  const [found] = await lookup.execute({ connectionId });
-  return found;
+  return lookup(connectionId);
 }
 
 /** Reads what is known of subscriptions of a connection. */

@@ -39,7 +39,7 @@ export async function receiveMessage(
 ): Promise<MessageAnswer> {
   if (!isIdentifier(connectionId)) throw notFound(connectionId);
   const found = await findConnection(ctx.db, connectionId);
-  if (found === undefined) throw notFound(connectionId);
+  if (found === null) throw notFound(connectionId);
   const { connection, organization } = found;
   refuseMove(moveOf(organization), false);
   const adapter = ADAPTERS[connection.provider];
