@@ -1,6 +1,7 @@
 import { nextChangeAt, shownAt, targetAt } from "../core/billing/target.ts";
 import { type CurrentServices, planContract } from "../core/billing/plan.ts";
 import type { BillingCause } from "../core/event-messages.ts";
+import { arrivalsFirst } from "../db/postgres/arrivals.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
 import type { contracts } from "../db/schema.ts";
 import type { Change } from "./audit.ts";
@@ -72,6 +73,7 @@ export async function followSubscriptions(
       nextAt: nextChangeAt(state.followed, at),
       resolve: async (wanted) => resolveTerms(ctx, { ...target, held: await own.held() }, wanted),
     });
+    await arrivalsFirst();
     results.set(userId, {
       isChanged: own.isChanged || next.isChanged,
       shown: shown?.subscription ?? null,

@@ -2,7 +2,8 @@ import { eq } from "drizzle-orm";
 import type { ShownSubscription } from "../core/billing/target.ts";
 import type { ContractPlan } from "../core/billing/plan.ts";
 import type { BillingCause } from "../core/event-messages.ts";
-import { sentTogether } from "../db/postgres/pipeline.ts";
+import { arrivalsFirst } from "../db/postgres/arrivals.ts";
+import { sentAhead, sentTogether } from "../db/postgres/pipeline.ts";
 import { putApplied } from "../db/queries/billing.ts";
 import { changeEvents, type FactsById, namedEvents, readFacts } from "../db/queries/contract-facts.ts";
 import type { SubscribedService } from "../db/queries/contract-levels.ts";
@@ -74,19 +75,21 @@ export async function create(ctx: Context, targets: readonly Target[]): Promise<
   if (first === undefined) return [];
   const { now } = first;
   const resolved: { target: Target; next: SubscribedService[]; row: PlannedRow & PeriodColumns }[] = [];
+  const sent: Promise<void>[] = [];
   for (const target of targets) {
     const { next } = await resolveTerms(ctx, { ...target, isNew: true }, target.plan.services);
     const { organizationId, userId, plan } = target;
     const usual = { start: now.getTime(), end: null, autoRenew: true, renewalPeriod: null };
     const row = { id: newId(now), organizationId, userId, changeAt: null, ...columnsOf(plan.billing ?? usual) };
     resolved.push({ target, next, row });
+    sent.push(sentAhead(insertContract(ctx.db, row)), sentAhead(apply(ctx, target, row.id)));
+    await arrivalsFirst();
   }
   const ids = resolved.map(({ row }) => row.id);
   const groups = resolved.map(({ row, next }) => ({ contractIds: [row.id], next }));
-  const [, , , , facts] = await sentTogether([
-    Promise.all(resolved.map(({ row }) => insertContract(ctx.db, row))),
+  const [, , , facts] = await sentTogether([
+    sentTogether(sent),
     addSubscriptions(ctx.db, groups, now),
-    Promise.all(resolved.map(({ target, row }) => apply(ctx, target, row.id))),
     recordStates(ctx.db, { contractIds: ids, cause: "creation", now }),
     readFacts(ctx.db, ids),
   ]);
@@ -125,10 +128,12 @@ export async function change(ctx: Context, targets: readonly Existing[]): Promis
     else if (columns !== undefined && !sameColumns(contract, columns)) moving.push({ ...target, columns });
     else written.push([userId, { row: contract, held: async () => held, isChanged: false, events: [], audits: [] }]);
   }
-  const [moved] = await Promise.all([
-    movePeriods(ctx, moving),
-    ...targets.map((target) => apply(ctx, target, target.contract.id)),
-  ]);
+  const applied: Promise<void>[] = [];
+  for (const target of targets) {
+    applied.push(sentAhead(apply(ctx, target, target.contract.id)));
+    await arrivalsFirst();
+  }
+  const [moved] = await sentTogether([movePeriods(ctx, moving), ...applied]);
   written.push(...moved);
   for (const target of novated) written.push([target.userId, await novate(ctx, target)]);
   return written;

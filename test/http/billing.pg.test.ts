@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, beforeEach, expect, it, test } from "vitest";
+import postgres from "postgres";
+import { afterAll, beforeAll, beforeEach, expect, it, test, vi } from "vitest";
 import { createApp } from "../../src/http/app.ts";
 import type { ConnectionView } from "../../src/operations/billing/connections.ts";
 import type { MessageView } from "../../src/operations/billing/messages.ts";
@@ -340,6 +341,42 @@ test("a subscription creates, moves and ends a contract", async () => {
     ["updated", "applied"],
     ["created", "applied"],
   ]);
+});
+
+test("messages that arrive together share the look-up of their connection, and let requests go first between their contracts", async () => {
+  // Statements of a pool that is never used: the class is not exported.
+  const prototype = Object.getPrototypeOf(postgres("postgres://nowhere").unsafe("")) as {
+    handle(this: { strings: readonly string[] }): Promise<unknown>;
+  };
+  const { handle } = prototype;
+  let turn = 0;
+  const sent = new Map<object, { text: string; turn: number }>();
+  const spy = vi.spyOn(prototype, "handle").mockImplementation(function (this: { strings: readonly string[] }) {
+    if (!sent.has(this)) sent.set(this, { text: this.strings.join("").trim(), turn });
+    return handle.call(this);
+  });
+  let isOver = false;
+  const count = () => {
+    turn += 1;
+    if (!isOver) setImmediate(count);
+  };
+  count();
+  const users = Array.from({ length: 6 }, (_, i) => `user-${i}`);
+  const answers = await Promise.all(
+    users.map((userId) => {
+      const fields = { id: `sub_${userId}`, customer: `cus_${userId}`, metadata: { userId } };
+      return stripe.send(eventOf("customer.subscription.created", subscriptionOf(fields), START));
+    }),
+  );
+  isOver = true;
+  spy.mockRestore();
+  expect(answers.map(({ body }) => body.outcome)).toEqual(users.map(() => "applied"));
+  const turnsOf = (pattern: RegExp) =>
+    [...sent.values()].flatMap((each) => (pattern.test(each.text) ? [each.turn] : []));
+  expect(turnsOf(/^select .* from "billing_connections"/).length).toBeLessThan(users.length);
+  const created = turnsOf(/^insert into contracts /);
+  expect(created).toHaveLength(users.length);
+  expect(new Set(created).size).toBe(users.length);
 });
 
 test("an author of audit entries is the connection", async () => {

@@ -1,3 +1,5 @@
+import { afterArrivals } from "./arrivals.ts";
+
 /** A request that waits for its batch, with its caller's promise. */
 interface Pending<Request, Answer> {
   request: Request;
@@ -28,12 +30,6 @@ function withTimeout<Answer>(work: Promise<Answer>, timeoutMs: number | undefine
   });
   return Promise.race([work, late]).finally(() => clearInterval(timer));
 }
-
-/**
- * Runs a task once the requests of all ready sockets are handled, so that they share a batch: a microtask would run it after the
- * first one. Edge runtimes may lack setImmediate; each of their requests has batches of its own anyway.
- */
-const afterArrivals = (globalThis as { setImmediate?: (task: () => void) => unknown }).setImmediate ?? queueMicrotask;
 
 /**
  * Batches concurrent requests: requests that arrive while a batch is in flight share the next one. Under load, one
@@ -82,6 +78,7 @@ export function createBatch<Request, Answer>(
   return (request) =>
     new Promise((resolve, reject) => {
       queue.push({ request, resolve, reject });
+      // A microtask would run it after the first of the requests that arrive together.
       if (queue.length === 1) afterArrivals(start);
     });
 }

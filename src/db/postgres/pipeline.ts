@@ -10,3 +10,9 @@ export async function sentTogether<T extends readonly unknown[] | []>(
   }
   return Promise.all(statements);
 }
+
+/** Marks a statement that is sent now and awaited later, with {@link sentTogether}: its error until then is no unhandled one. */
+export function sentAhead<T>(statement: Promise<T>): Promise<T> {
+  statement.catch(() => {});
+  return statement;
+}

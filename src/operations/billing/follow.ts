@@ -2,7 +2,8 @@ import { and, eq, sql } from "drizzle-orm";
 import { decide, type Decision, unmappedReason } from "../../core/billing/decide.ts";
 import type { BillingMessage, SubscriptionContent } from "../../core/billing/message.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
-import { sentTogether } from "../../db/postgres/pipeline.ts";
+import { arrivalsFirst } from "../../db/postgres/arrivals.ts";
+import { sentAhead, sentTogether } from "../../db/postgres/pipeline.ts";
 import {
   findServicesToLock,
   type LockableService,
@@ -110,6 +111,7 @@ export async function subscribe(
   const movers: Mover[] = [];
   for (const each of messages) {
     const judged = await judge(ctx, each, read);
+    await arrivalsFirst();
     if ("outcome" in judged) handled.push([each.message.id, judged]);
     else movers.push(judged);
   }
@@ -164,7 +166,9 @@ async function move(
     return { connectionId, organizationId, subscription, userId, register };
   });
   const work = async () => {
-    const [, followed] = await sentTogether([putSubscriptions(ctx.db, rows), follow(ctx, movers, lockable)]);
+    const put = sentAhead(putSubscriptions(ctx.db, rows));
+    await arrivalsFirst();
+    const [, followed] = await sentTogether([put, follow(ctx, movers, lockable)]);
     return followed;
   };
   try {

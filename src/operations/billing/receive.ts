@@ -8,7 +8,8 @@ import {
 } from "../../core/billing/message.ts";
 import { databaseError, violates } from "../../db/postgres/connect.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
-import { sentTogether } from "../../db/postgres/pipeline.ts";
+import { arrivalsFirst } from "../../db/postgres/arrivals.ts";
+import { sentAhead, sentTogether } from "../../db/postgres/pipeline.ts";
 import { findConnection } from "../../db/queries/billing.ts";
 import { insertMessages, lockNames, type ReceivedMessage } from "../../db/queries/billing-messages.ts";
 import { billingMessages } from "../../db/schema.ts";
@@ -180,7 +181,9 @@ function store(received: readonly Received[]): Promise<MessageAnswer[]> {
         },
       ];
     });
-    await sentTogether([insertMessages(ctx.db, rows), writeRecords(ctx, records)]);
+    const inserted = sentAhead(insertMessages(ctx.db, rows));
+    await arrivalsFirst();
+    await sentTogether([inserted, writeRecords(ctx, records)]);
     return ids.map((id) => {
       const answer = answers.get(id);
       if (answer === undefined) throw new Error(`message ${id} has no answer`);
