@@ -33,7 +33,7 @@ const POSTGRES = {
 const VERSIONED = EACH_CONNECTION.map((folder) => `${folder}/**/*.pg.test.ts`);
 
 /** Tests that connect past any pooler: `postgres` runs them on the embedded Postgres, `versions-debian-pooled` on Debian's. */
-const ALWAYS_DIRECT = ["address", "migrate", "prepared", "upgrade"].map((name) => `test/db/${name}.pg.test.ts`);
+const ALWAYS_DIRECT = ["address", "migrate", "prepared"].map((name) => `test/db/${name}.pg.test.ts`);
 
 /** Tests that kill, stop and overload processes. */
 const FAULTS = {
