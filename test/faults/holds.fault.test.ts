@@ -114,13 +114,14 @@ test.each([
       await (kill % 2 === 0 ? killable.killRest() : killable.killDatabase());
       expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
     }
+    // A slow machine needs longer to reach the limit.
+    await expect.poll(() => denied, { timeout: 60_000 }).toBeGreaterThan(0);
     stop.abort();
     await Promise.all(callers);
     const reads = await watching;
     expect([...unexpected]).toEqual([]);
     expect(reads).toBeGreaterThan(100);
     expect(granted.size).toBeGreaterThan(kills * 10);
-    expect(denied).toBeGreaterThan(0);
 
     await pause(2_100);
     expect((await killable.send("POST", "/features/ada/meter-call", { "meter-calls": 0 })).status).toBe(200);
