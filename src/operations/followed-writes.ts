@@ -2,8 +2,7 @@ import { eq } from "drizzle-orm";
 import type { ShownSubscription } from "../core/billing/target.ts";
 import type { ContractPlan } from "../core/billing/plan.ts";
 import type { BillingCause } from "../core/event-messages.ts";
-import { arrivalsFirst } from "../db/postgres/arrivals.ts";
-import { sentAhead, sentTogether } from "../db/postgres/pipeline.ts";
+import { sentInTurns, sentTogether } from "../db/postgres/pipeline.ts";
 import { putApplied } from "../db/queries/billing.ts";
 import { changeEvents, type FactsById, namedEvents, readFacts } from "../db/queries/contract-facts.ts";
 import type { SubscribedService } from "../db/queries/contract-levels.ts";
@@ -75,18 +74,18 @@ export async function create(ctx: Context, targets: readonly Target[]): Promise<
   if (first === undefined) return [];
   const { now } = first;
   const resolved: { target: Target; next: SubscribedService[]; row: PlannedRow & PeriodColumns }[] = [];
-  const sent: Promise<void>[] = [];
   for (const target of targets) {
     const { next } = await resolveTerms(ctx, { ...target, isNew: true }, target.plan.services);
     const { organizationId, userId, plan } = target;
     const usual = { start: now.getTime(), end: null, autoRenew: true, renewalPeriod: null };
     const row = { id: newId(now), organizationId, userId, changeAt: null, ...columnsOf(plan.billing ?? usual) };
     resolved.push({ target, next, row });
-    sent.push(sentAhead(insertContract(ctx.db, row)), sentAhead(apply(ctx, target, row.id)));
-    await arrivalsFirst();
   }
   const ids = resolved.map(({ row }) => row.id);
   const groups = resolved.map(({ row, next }) => ({ contractIds: [row.id], next }));
+  const sent = await sentInTurns(resolved, ({ target, row }) =>
+    sentTogether([insertContract(ctx.db, row), apply(ctx, target, row.id)]),
+  );
   const [, , , facts] = await sentTogether([
     sentTogether(sent),
     addSubscriptions(ctx.db, groups, now),
@@ -128,11 +127,7 @@ export async function change(ctx: Context, targets: readonly Existing[]): Promis
     else if (columns !== undefined && !sameColumns(contract, columns)) moving.push({ ...target, columns });
     else written.push([userId, { row: contract, held: async () => held, isChanged: false, events: [], audits: [] }]);
   }
-  const applied: Promise<void>[] = [];
-  for (const target of targets) {
-    applied.push(sentAhead(apply(ctx, target, target.contract.id)));
-    await arrivalsFirst();
-  }
+  const applied = await sentInTurns(targets, (target) => apply(ctx, target, target.contract.id));
   const [moved] = await sentTogether([movePeriods(ctx, moving), ...applied]);
   written.push(...moved);
   for (const target of novated) written.push([target.userId, await novate(ctx, target)]);

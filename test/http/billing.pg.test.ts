@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import postgres from "postgres";
 import { afterAll, beforeAll, beforeEach, expect, it, test, vi } from "vitest";
 import { createApp } from "../../src/http/app.ts";
 import type { ConnectionView } from "../../src/operations/billing/connections.ts";
@@ -16,6 +15,7 @@ import {
   type TestConnection,
 } from "../support/billing.ts";
 import { type ContractBody, upload } from "../support/contracting.ts";
+import { type Statement, statementPrototype } from "../support/driver-statements.ts";
 import { allEventsDuring } from "../support/private-events.ts";
 
 /* Connections, messages and their effects. Numbers of cases are those of the contract's chapter on billing. */
@@ -344,14 +344,10 @@ test("a subscription creates, moves and ends a contract", async () => {
 });
 
 test("messages that arrive together share the look-up of their connection, and let requests go first between their contracts", async () => {
-  // Statements of a pool that is never used: the class is not exported.
-  const prototype = Object.getPrototypeOf(postgres("postgres://nowhere").unsafe("")) as {
-    handle(this: { strings: readonly string[] }): Promise<unknown>;
-  };
-  const { handle } = prototype;
+  const { handle } = statementPrototype;
   let turn = 0;
   const sent = new Map<object, { text: string; turn: number }>();
-  const spy = vi.spyOn(prototype, "handle").mockImplementation(function (this: { strings: readonly string[] }) {
+  const spy = vi.spyOn(statementPrototype, "handle").mockImplementation(function (this: Statement) {
     if (!sent.has(this)) sent.set(this, { text: this.strings.join("").trim(), turn });
     return handle.call(this);
   });

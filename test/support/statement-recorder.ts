@@ -1,30 +1,17 @@
 import { appendFileSync, mkdirSync } from "node:fs";
 import { relative } from "node:path";
-import postgres from "postgres";
 import { afterAll, expect } from "vitest";
+import { type Statement, statementPrototype } from "./driver-statements.ts";
 import { RECORDED, type Recorded, ROOT } from "./recorded-statements.ts";
 
 /*
- * Records the text of each statement that a test file sends, for test/db/statement-shapes.shape.test.ts. The driver has no hook
- * for it that leaves its errors unchanged, so this wraps the method that sends each statement.
+ * Records the text of each statement that a test file sends, for test/db/statement-shapes.shape.test.ts.
  */
-
-/** A statement of the driver. `string` is its text, and `parameters` are its values, once it has been sent. */
-interface Statement extends Promise<unknown> {
-  string?: string;
-  parameters?: readonly unknown[];
-}
-
-interface Prototype {
-  handle(this: Statement): Promise<unknown>;
-  [STATEMENTS]?: Map<string, Recorded>;
-}
 
 const STATEMENTS = Symbol.for("faregate.statements");
 const SEVERAL = /^\{[^{}]*[^\\],/;
 
-// Statements of a pool that is never used: the class is not exported.
-const prototype = Object.getPrototypeOf(postgres("postgres://nowhere").unsafe("")) as Prototype;
+const prototype: typeof statementPrototype & { [STATEMENTS]?: Map<string, Recorded> } = statementPrototype;
 const statements = (prototype[STATEMENTS] ??= wrap());
 
 function wrap(): Map<string, Recorded> {

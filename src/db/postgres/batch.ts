@@ -31,6 +31,9 @@ function withTimeout<Answer>(work: Promise<Answer>, timeoutMs: number | undefine
   return Promise.race([work, late]).finally(() => clearInterval(timer));
 }
 
+/** Bounds of a look-up that requests begin with: each of them may wait for its timeout. */
+export const LOOKUP = { maxBatchSize: 500, concurrency: 2, timeoutMs: 2000 };
+
 /**
  * Batches concurrent requests: requests that arrive while a batch is in flight share the next one. Under load, one
  * statement serves dozens of callers; without load, a request is sent immediately. `run` returns answers in request order,

@@ -3,7 +3,7 @@ import type { ConnectedPrices } from "../../core/billing/prices-of.ts";
 import type { Followed, ShownSubscription } from "../../core/billing/target.ts";
 import type { AppliedTarget } from "../../core/billing/plan.ts";
 import type { SubscriptionRegister } from "../../core/billing/register.ts";
-import { createBatch } from "../postgres/batch.ts";
+import { createBatch, LOOKUP } from "../postgres/batch.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import {
@@ -36,9 +36,6 @@ const prepareLookup = (db: Database) =>
 /** A connection, and where its organization is. */
 type FoundConnection = Awaited<ReturnType<ReturnType<typeof prepareLookup>["execute"]>>[number];
 
-/** Bounds of a lookup. The timeout is that of the lookups of keys. */
-const BATCHING = { maxBatchSize: 500, concurrency: 2, timeoutMs: 2000 };
-
 /** Creates a lookup that reads the connection of messages that arrive together once. */
 function createLookup(db: Database) {
   const lookup = prepareLookup(db);
@@ -48,10 +45,10 @@ function createLookup(db: Database) {
     const rows = await Promise.all(distinct.map(read));
     const byId = new Map(distinct.map((id, i) => [id, rows[i] ?? null]));
     return ids.map((id) => byId.get(id) ?? null);
-  }, BATCHING);
+  }, LOOKUP);
 }
 
-/** Lookups, which each message needs. */
+/** Lookups by database: building the statement of one takes longer than sending it. */
 const lookups = new WeakMap<Database, ReturnType<typeof createLookup>>();
 
 /** Finds a connection, and where its organization is. */

@@ -1,7 +1,7 @@
 import type { KeyScope, PlatformRole } from "../../core/access/caller.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
 import { leastRecentlyUsed } from "../../core/least-recently-used.ts";
-import { createBatch } from "../postgres/batch.ts";
+import { createBatch, LOOKUP } from "../postgres/batch.ts";
 import type { Invalidations } from "../postgres/invalidations.ts";
 import type { Connection, Database } from "../postgres/connect.ts";
 import { type BalancesQuery, type ReadBalances, readBudgetBalances } from "./budgets.ts";
@@ -78,8 +78,6 @@ export interface SnapshotCache {
   replaceCached(name: EndUserName, before: ContractSnapshot, after: ContractSnapshot | undefined): void;
 }
 
-/** Batching of lookups. The timeout applies to every request, since each starts with a lookup. */
-const BATCHING = { maxBatchSize: 500, concurrency: 2, timeoutMs: 2000 };
 /** Maximum cached snapshots, of about 1 kB each. */
 const MAX_SNAPSHOTS = 50_000;
 const MAX_KEYS = 20_000;
@@ -101,7 +99,7 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
       const rows = new Map((await read([...new Set(hashes)])).map((row) => [row.hash, found(row)]));
       if (isCacheable()) for (const [hash, row] of rows) keys.put(hash, row);
       return hashes.map((hash) => rows.get(hash) ?? null);
-    }, BATCHING);
+    }, LOOKUP);
     return (hash: string, isUsable?: (cached: Found) => boolean) => {
       const cached = keys.get(hash);
       return cached === undefined || isUsable?.(cached) === false ? lookup(hash) : cached;
@@ -128,18 +126,18 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
     const found = await readSnapshots(client, names);
     if (isCacheable()) for (const [key, snapshot] of found) store.put(key, snapshot);
     return names.map((name) => found.get(endUserKey(name)) ?? null);
-  }, BATCHING);
+  }, LOOKUP);
   const balances = createBatch<ContractSnapshot, SeenLevel[] | null>(async (snapshots) => {
     const found = await readBalances(client, snapshots);
     return snapshots.map(({ contractId }) => found.get(contractId) ?? null);
-  }, BATCHING);
+  }, LOOKUP);
   const readHolds = createBatch<string, FoundHold | null>(async (ids) => {
     const found = new Map((await findHolds(client, [...new Set(ids)])).map((one) => [one.hold.id, one]));
     return ids.map((id) => found.get(id) ?? null);
-  }, BATCHING);
+  }, LOOKUP);
   const budgetBalances = createBatch<BalancesQuery, ReadBalances>(
     (queries) => readBudgetBalances(client, queries),
-    BATCHING,
+    LOOKUP,
   );
   const kept = leastRecentlyUsed<{ taken: NewHold; userId: string } & Pick<ContractSnapshot, "services">>(MAX_HOLDS);
   const withBalances = async (name: EndUserName, key: string, cached: ContractSnapshot) => {

@@ -1,8 +1,8 @@
 import { and, eq, sql } from "drizzle-orm";
 import { decide, type Decision, unmappedReason } from "../../core/billing/decide.ts";
 import type { BillingMessage, SubscriptionContent } from "../../core/billing/message.ts";
-import { isAnyOf } from "../../db/postgres/lists.ts";
 import { arrivalsFirst } from "../../db/postgres/arrivals.ts";
+import { isAnyOf } from "../../db/postgres/lists.ts";
 import { sentAhead, sentTogether } from "../../db/postgres/pipeline.ts";
 import {
   findServicesToLock,

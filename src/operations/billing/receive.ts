@@ -6,9 +6,9 @@ import {
   type RawMessage,
   storableMessage,
 } from "../../core/billing/message.ts";
+import { arrivalsFirst } from "../../db/postgres/arrivals.ts";
 import { databaseError, violates } from "../../db/postgres/connect.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
-import { arrivalsFirst } from "../../db/postgres/arrivals.ts";
 import { sentAhead, sentTogether } from "../../db/postgres/pipeline.ts";
 import { findConnection } from "../../db/queries/billing.ts";
 import { insertMessages, lockNames, type ReceivedMessage } from "../../db/queries/billing-messages.ts";

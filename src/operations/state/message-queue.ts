@@ -15,7 +15,7 @@ const CONNECTION_SHARE = 1 / 2;
 const WAIT_MS = 5_000;
 const RETRY_AFTER_SECONDS = 5;
 
-/** Messages of one connection that are applied together. More would take the event loop for longer than a few milliseconds. */
+/** Messages of one connection that are applied together. All keep their locks until the last one is written. */
 const MAX_TOGETHER = 16;
 /**
  * Batches of one connection that run at once. The second begins when it is full, or when the other has run for PATIENCE_MS:
