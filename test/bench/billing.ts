@@ -11,7 +11,7 @@ import { startRestServer } from "../support/event-server.ts";
 import { MIGRATIONS } from "../support/postgres-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
-import { cpuMsOf } from "./processes.ts";
+import { cpuMsOf, postmasterOf } from "./processes.ts";
 import { exchange } from "../support/exchange.ts";
 
 /*
@@ -121,7 +121,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     setTimeout(() => (isOver = true), seconds * 1_000);
     const alone = await evaluateUntil(() => isOver);
 
-    const postmaster = Number(readFileSync(join(folder, "postgres", "postmaster.pid"), "utf8").split("\n")[0]);
+    const postmaster = postmasterOf(folder);
     /** Sends messages at the fixed rate, evaluates beside them, and reports both. */
     const load = async (name: string, messages: Awaited<ReturnType<typeof signed>>): Promise<BenchRow[]> => {
       const processorTimes = () => {

@@ -48,7 +48,7 @@ export function run({ quick = false } = {}): Promise<BenchRow[]> {
       of: ours(of, BODY),
       connections: 64,
       target,
-      byProcessorTime: true,
+      processorTimeOf: "server",
     });
     const runOf = (user: number) => spend(user, "person-7/agent-1/run-1");
     const distinct = [plain.map((user) => spend(user)), budgeted.map(runOf)] as const;

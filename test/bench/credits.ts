@@ -1,5 +1,5 @@
 import type { BenchRow } from "./pricing.ts";
-import { sideBySide } from "./side-by-side.ts";
+import { type Pair, sideBySide } from "./side-by-side.ts";
 
 const BLOCKS = 5;
 /** Contracts with blocks; the others have none. */
@@ -26,7 +26,7 @@ export function run({ quick = false } = {}): Promise<BenchRow[]> {
       }
     }
     const hasBlocks = (i: number) => i < WITH_BLOCKS;
-    const pair = (name: string, body: string, target: number) => ({
+    const pair = (name: string, body: string, target: number): Pair => ({
       name: `${name}, with ${BLOCKS} open blocks / without`,
       of: ours(
         contracts.filter(hasBlocks).map((i) => `user-${i}/meter-call`),
@@ -41,7 +41,7 @@ export function run({ quick = false } = {}): Promise<BenchRow[]> {
       ),
       connections: 64,
       target,
-      byProcessorTime: true,
+      processorTimeOf: "server",
     });
     return [pair("evaluate one feature with its limit", "{}", 0.9), pair("consume", '{"meter-calls":1}', 0.9)];
   }, quick);

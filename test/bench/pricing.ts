@@ -17,7 +17,7 @@ export interface BenchRow {
   readonly value: number;
   readonly target: string;
   readonly ok: boolean;
-  /** Processor time per request of the other side, divided by Faregate's. Less noisy than rates on a shared machine. */
+  /** Processor time per request of the other side, divided by Faregate's. Varies less than rates on a shared machine. */
   readonly cpuRatio?: number;
 }
 

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { HANDSHAKE } from "../events/in-process.ts";
 
 /** Returns a process's resident memory in MB. Linux only. */
@@ -11,8 +12,8 @@ export function megabytesOf(pid: number | undefined): number {
 const TICKS = 100;
 
 /**
- * Returns the processor time of a process and its children so far, in milliseconds. NaN without a process, and outside of
- * Linux.
+ * Returns the processor time of a process and its children so far, in milliseconds, ended children included. NaN without a
+ * process, and outside of Linux.
  */
 export function cpuMsOf(pid: number | string | undefined): number {
   try {
@@ -22,10 +23,16 @@ export function cpuMsOf(pid: number | string | undefined): number {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
       .replace(/^.*\) /, "")
       .split(" ");
-    return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS + ofChildren;
+    const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
+    return (ticks * 1_000) / TICKS + ofChildren;
   } catch {
     return Number.NaN;
   }
+}
+
+/** Returns the process id of the embedded Postgres of a data folder. */
+export function postmasterOf(dataDir: string): number {
+  return Number(readFileSync(join(dataDir, "postgres", "postmaster.pid"), "utf8").split("\n")[0]);
 }
 
 /** Starts a process with this many clients on an event server; event-clients.ts documents its messages. */

@@ -1,9 +1,9 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
-import { cpuMsOf } from "./processes.ts";
+import { cpuMsOf, postmasterOf } from "./processes.ts";
 import type { BenchRow } from "./pricing.ts";
 
 /*
@@ -29,7 +29,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
   try {
     if (database.localUrl === database.url) throw new Error("there is no Unix-domain socket here");
-    const postmaster = (await readFile(join(folder, "postgres", "postmaster.pid"), "utf8")).split("\n")[0];
+    const postmaster = postmasterOf(folder);
     const rows: BenchRow[] = [];
     for (const [clients, connections] of [
       [1, 1],

@@ -12,6 +12,7 @@ import { builtRestOn, RUNTIMES } from "../runtimes/runtimes.ts";
 import { onServer, withDatabase } from "../support/postgres-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
+import { postmasterOf } from "./processes.ts";
 import { type Load, measure, type Measured } from "./wrk.ts";
 
 /*
@@ -58,7 +59,7 @@ export interface Pair {
   connections: number;
   target: number;
   /** Compares processor time per request instead of requests per second. */
-  byProcessorTime?: boolean;
+  processorTimeOf?: "server" | "server and Postgres";
 }
 
 /** Builds loads for the bare handlers and for Faregate's features. */
@@ -133,25 +134,30 @@ export async function compare(pair: Pair, rounds: number, seconds: number): Prom
       of: await measure(pair.of, connections, seconds),
     });
   }
-  const ratios = measured.map(({ of, against }) => of.perSecond / against.perSecond);
+  const { processorTimeOf } = pair;
   const middle = (side: "of" | "against", field: keyof Measured) => median(measured.map((each) => each[side][field]));
-  const both = (field: keyof Measured) => [middle("of", field), middle("against", field)] as const;
-  const [rates, cpu] = [both("perSecond"), both("cpuMicros")].map((pairOfValues) => pairOfValues.map(Math.round));
+  const both = (field: keyof Measured) => [middle("of", field), middle("against", field)].map(Math.round);
+  const [rates, cpu, postgres] = [both("perSecond"), both("cpuMicros"), both("postgresMicros")];
   const [p50, p99, p999] = [middle("of", "p50"), middle("of", "p99"), middle("of", "p999")];
-  const cpuRatio = middle("against", "cpuMicros") / middle("of", "cpuMicros");
-  const value = pair.byProcessorTime === true ? cpuRatio : median(ratios);
-  const spread = `${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)}`;
+  const withPostgres = processorTimeOf === "server and Postgres";
+  const microsOf = ({ cpuMicros, postgresMicros }: Measured) => cpuMicros + (withPostgres ? postgresMicros : 0);
+  const cpuRatios = measured.map(({ of, against }) => microsOf(against) / microsOf(of));
+  const ratios =
+    processorTimeOf === undefined ? measured.map(({ of, against }) => of.perSecond / against.perSecond) : cpuRatios;
+  const value = median(ratios);
+  const times = cpu.map((micros, i) => (withPostgres ? `${micros} + ${postgres[i]}` : String(micros)));
   return {
     name: pair.name,
     detail: [
-      `${rates?.join("/s of ")}/s, ratio ${spread}`,
-      ...(Number.isNaN(cpu?.[0]) ? [] : [`processor time ${cpu?.join(" of ")} µs`]),
+      `ratio ${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)}`,
+      ...(cpu.some(Number.isNaN) ? [] : [`processor time ${times.join(" of ")} µs`]),
+      `${rates.join("/s of ")}/s`,
       `p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}, p99.9 ${p999.toFixed(1)} ms`,
     ].join("; "),
     value,
     target: `>= ${pair.target}`,
     ok: value >= pair.target,
-    cpuRatio,
+    cpuRatio: median(cpuRatios),
   };
 }
 
@@ -175,6 +181,7 @@ export async function sideBySide(
       userIds,
     });
     await connection.close();
+    const postgresPid = postmasterOf(folder);
     const [barePort, port] = [await freePort(), await freePort()];
     const bareUrl = `http://127.0.0.1:${barePort}`;
     const url = `http://127.0.0.1:${port}`;
@@ -197,6 +204,7 @@ export async function sideBySide(
         body,
         paths,
         pid: bare.pid,
+        postgresPid,
       }),
       ours: (paths, body) => ({
         url,
@@ -204,6 +212,7 @@ export async function sideBySide(
         body,
         paths: paths.map((path) => `/api/v1/features/${path}`),
         pid: ours.pid,
+        postgresPid,
       }),
       contracts: numbers.map((i) => (i * 157) % CONTRACTS),
       folder,

@@ -23,8 +23,9 @@ export interface Load {
   settlement?: string;
   /** One key per path, replacing the key in `headers`. */
   keys?: readonly string[];
-  /** Process whose processor time is measured. */
+  /** Processes whose processor time is measured: the server, and Postgres with its children. */
   pid?: number | undefined;
+  postgresPid?: number | undefined;
 }
 
 /** Result of one run. */
@@ -34,8 +35,9 @@ export interface Measured {
   p50: number;
   p99: number;
   p999: number;
-  /** Processor time of the server per request, in microseconds. NaN without `pid`. */
+  /** Processor time per request in microseconds, of the server and of Postgres. NaN without the process. */
   cpuMicros: number;
+  postgresMicros: number;
 }
 
 let installed: Promise<void> | undefined;
@@ -113,10 +115,11 @@ export async function measure(load: Load, connections: number, seconds: number):
   try {
     const file = join(folder, "load.lua");
     await writeFile(file, script(load));
-    const cpuBefore = cpuMsOf(load.pid);
+    const processorTimes = () => [cpuMsOf(load.pid), cpuMsOf(load.postgresPid)] as const;
+    const before = processorTimes();
     const given = ["-t", "1", "-c", String(connections), "-d", `${seconds}s`, "--timeout", "20s", "-s", file, load.url];
     const { stdout } = await run("wrk", given);
-    const cpuMs = cpuMsOf(load.pid) - cpuBefore;
+    const after = processorTimes();
     const result = JSON.parse(/^\{.*\}$/m.exec(stdout)?.[0] ?? "{}") as Record<string, number>;
     const { requests = 0, micros = 0, p50 = 0, p99 = 0, p999 = 0, refused = 0, failed = 0 } = result;
     if (refused > 0 || failed > 0 || requests === 0)
@@ -126,7 +129,8 @@ export async function measure(load: Load, connections: number, seconds: number):
       p50: p50 / 1_000,
       p99: p99 / 1_000,
       p999: p999 / 1_000,
-      cpuMicros: (cpuMs * 1_000) / requests,
+      cpuMicros: ((after[0] - before[0]) * 1_000) / requests,
+      postgresMicros: ((after[1] - before[1]) * 1_000) / requests,
     };
   } finally {
     await rm(folder, { recursive: true, force: true });
