@@ -53,8 +53,8 @@ export interface RequestState {
   headersApplied: boolean;
   /** True once the body is read and the handlers run. */
   reachedHandlers: boolean;
-  /** Query parameters, and if none has a bracket in its name. Undefined until one is read. */
-  query: { values: URLSearchParams; isFlat: boolean } | undefined;
+  /** Query parameters, and if none has a bracket in its name. Null without a query, undefined until one is read. */
+  query: { values: URLSearchParams; isFlat: boolean } | null | undefined;
   /** Undefined unless requests are traced. */
   trace: Trace | undefined;
 }

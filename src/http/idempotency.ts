@@ -3,7 +3,7 @@ import type { Context } from "../operations/context.ts";
 import { Failure, jsonText } from "../operations/errors.ts";
 import { doOnce } from "../operations/idempotency.ts";
 import { context, type AppContext } from "./context.ts";
-import { reply, replyJson } from "./reply.ts";
+import { reply, replyJson, textOf } from "./reply.ts";
 import { scope } from "./params.ts";
 
 const MAX_KEY_LENGTH = 255;
@@ -26,9 +26,7 @@ export function answerOnce(
 ): MaybePromise<Response> {
   const key = c.req.header("idempotency-key")?.trim();
   if (key !== undefined) return answerByKey(c, key, work, content === "secret");
-  return chain(work(context(c)), ({ status, value }) =>
-    respond(c, status, value === undefined ? null : JSON.stringify(value)),
-  );
+  return chain(work(context(c)), ({ status, value }) => respond(c, status, value === undefined ? null : textOf(value)));
 }
 
 async function answerByKey(

@@ -31,14 +31,15 @@ export function replyJson(
 /** Caches the JSON text of frozen values. */
 const texts = new WeakMap<object, string>();
 
-function textOf(value: unknown): string {
+/** Returns JSON text. A frozen value is serialized once, so its nested objects must not change either. */
+export function textOf(value: unknown): string {
   if (typeof value !== "object" || value === null || !Object.isFrozen(value)) return JSON.stringify(value);
   const text = texts.get(value) ?? JSON.stringify(value);
   texts.set(value, text);
   return text;
 }
 
-/** Answers with a value as JSON. A frozen value is serialized once, so its nested objects must not change either. */
+/** Answers with a value as JSON, as {@link textOf} serializes it. */
 export function json(c: AppContext, value: unknown, status: ContentfulStatusCode = 200): Response {
   return replyJson(c, textOf(value), status);
 }

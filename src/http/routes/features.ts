@@ -109,13 +109,20 @@ export const featureRoutes = new Hono<AppEnv>()
     if (hold !== undefined && isEmpty(expected)) {
       throw new Failure("unprocessable", "A hold needs amounts for the limits of the feature");
     }
-    const asked = {
+    // One literal, without spreads: V8 takes microseconds for each field that is added to a copy.
+    const request = {
+      expected,
+      units,
       strict: flag(c, "strict"),
       explain: flag(c, "explain"),
       blocks: countsBlocks(c),
       spender: spenderOf(c),
+      dryRun,
+      hold,
+      userId: input.userId,
+      featureId: input.featureId,
+      mode: input.mode,
     };
-    const request = { expected, units, ...asked, dryRun, hold, ...input };
     if (at === undefined) return evaluate(c, request);
     if (!dryRun && Object.keys(expected).length > 0) {
       throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with consumption, except in a dry run");

@@ -56,7 +56,8 @@ export function decide(
   const involved = isNeeded ? involvedLevels(prepared, request) : [];
   const parts = prepared.budgets === undefined ? [] : budgetParts(prepared, involved, request);
   const denying = decided.result.eval ? firstDenying(parts) : undefined;
-  if (denying === undefined) return { ...decided, parts, involved };
+  // A literal: V8 takes microseconds for each field that is added to a copy.
+  if (denying === undefined) return { result: decided.result, counts: decided.counts, parts, involved };
   const budget = viewDenying(prepared.contract, denying, recordedSpender(request.spender));
   return { result: { ...decided.result, eval: false, budget }, counts: false, parts, involved };
 }

@@ -29,12 +29,37 @@ export function evaluateOne(ctx: Context, request: EvaluationRequest): MaybeProm
   const countsNothing = request.dryRun || Object.keys(request.expected).length === 0;
   if (countsNothing) {
     return chain(prepareForSpender(ctx, request), (prepared) => {
+      if (isPlain(prepared, request)) return plainAnswer(prepared, request);
       const tried = priced(prepared, request);
       return withCost(explained(prepared, decide(prepared, tried).result, tried, prepared.usage), tried);
     });
   }
   if (isInTransaction(ctx)) return consumeSerially(ctx, request);
   return ctx.resources.consume({ organizationId: evaluatedOrganization(ctx), ...request });
+}
+
+/** True for a call whose answer depends on nothing but the plan: no balance, spender or option has a part in it. */
+function isPlain({ evaluation, budgets, strangers }: Prepared, request: EvaluationRequest): boolean {
+  const { explain, strict, dryRun, blocks, hold, units, mode, featureId } = request;
+  if (explain || strict || dryRun || blocks === false || hold !== undefined || units !== undefined) return false;
+  return budgets === undefined && strangers === undefined && !readsUsage(evaluation, mode, featureId);
+}
+
+/** Answers of plain calls, keyed by the immutable evaluation, and then by feature and mode. */
+const plainAnswers = new WeakMap<Evaluation, Map<string, FeatureAnswer>>();
+
+/** Returns the frozen answer of a plain call. */
+function plainAnswer({ evaluation, usage }: Prepared, { featureId, mode }: EvaluationRequest): FeatureAnswer {
+  const name = `${featureId} ${mode.server}`;
+  const cached = plainAnswers.get(evaluation)?.get(name);
+  if (cached !== undefined) return cached;
+  const answer = evaluateFeature(evaluation, featureId, usage, mode);
+  // Callers choose the names of unknown features.
+  if (answer.error !== null) return answer;
+  const answers = plainAnswers.get(evaluation) ?? new Map<string, FeatureAnswer>();
+  plainAnswers.set(evaluation, answers);
+  answers.set(name, Object.freeze(answer));
+  return answer;
 }
 
 /** Prepares as prepareFor, with the budgets that the spender moves. */
