@@ -3,7 +3,7 @@ import type { Context } from "../operations/context.ts";
 import { Failure, jsonText } from "../operations/errors.ts";
 import { doOnce } from "../operations/idempotency.ts";
 import { context, type AppContext } from "./context.ts";
-import { reply, replyJson, textOf } from "./reply.ts";
+import { bodyText, type JsonText, reply, replyJson } from "./reply.ts";
 import { scope } from "./params.ts";
 
 const MAX_KEY_LENGTH = 255;
@@ -26,7 +26,9 @@ export function answerOnce(
 ): MaybePromise<Response> {
   const key = c.req.header("idempotency-key")?.trim();
   if (key !== undefined) return answerByKey(c, key, work, content === "secret");
-  return chain(work(context(c)), ({ status, value }) => respond(c, status, value === undefined ? null : textOf(value)));
+  return chain(work(context(c)), ({ status, value }) =>
+    respond(c, status, value === undefined ? null : bodyText(value)),
+  );
 }
 
 async function answerByKey(
@@ -50,7 +52,7 @@ async function answerByKey(
   return respond(c, answer.status, answer.body);
 }
 
-function respond(c: AppContext, status: Answer["status"], body: string | null): Response {
+function respond(c: AppContext, status: Answer["status"], body: JsonText | null): Response {
   if (status === 204) return reply(c, null, 204);
   return replyJson(c, body ?? "null", status);
 }

@@ -4,13 +4,17 @@ import { TrieRouter } from "hono/router/trie-router";
 
 /**
  * Matches routes with one regular expression, several times faster than a trie. Hono falls back to a trie once any
- * route has a literal where another has a parameter. This router uses the trie only for such paths: fixed ones, and
- * paths that end in one of `endings`.
+ * route has a literal where another has a parameter. Paths that end in one of `endings` have an expression of their own here.
+ * The trie matches fixed paths, and what is left.
  */
 export class RegExpOrTrieRouter<T> implements Router<T> {
   readonly name = "RegExpOrTrieRouter";
   readonly #all = new TrieRouter<T>();
   readonly #fast = new RegExpRouter<T>();
+  /** Routes with one of the endings, and those with wildcards, such as middleware. */
+  readonly #apart = new RegExpRouter<T>();
+  /** Handlers of the former. */
+  readonly #ofEndings = new Set<T>();
   readonly #fixed = new Set<string>();
   readonly #endings: readonly string[];
 
@@ -21,14 +25,23 @@ export class RegExpOrTrieRouter<T> implements Router<T> {
 
   add(method: string, path: string, handler: T): void {
     this.#all.add(method, path, handler);
-    if (!/[:*]/.test(path)) this.#fixed.add(path);
-    else if (!this.#isApart(path)) this.#fast.add(method, path, handler);
+    if (!/[:*]/.test(path)) {
+      this.#fixed.add(path);
+      return;
+    }
+    const isApart = this.#isApart(path);
+    if (isApart) this.#ofEndings.add(handler);
+    if (isApart || path.includes("*")) this.#apart.add(method, path, handler);
+    if (!isApart) this.#fast.add(method, path, handler);
   }
 
   match(method: string, path: string): Result<T> {
-    return this.#fixed.has(path) || this.#isApart(path)
-      ? this.#all.match(method, path)
-      : this.#fast.match(method, path);
+    if (this.#fixed.has(path)) return this.#all.match(method, path);
+    if (!this.#isApart(path)) return this.#fast.match(method, path);
+    const found = this.#apart.match(method, path);
+    // A route with the ending answers. Without one, routes with a parameter there do.
+    const last = found[0].at(-1)?.[0];
+    return last !== undefined && this.#ofEndings.has(last) ? found : this.#all.match(method, path);
   }
 
   #isApart(path: string): boolean {
