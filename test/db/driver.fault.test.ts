@@ -130,6 +130,16 @@ it("a connection that is ended while it asks for the types of arrays costs a sta
   expect(uncaught).toEqual([]);
 });
 
+it("an answer that ends in the middle leaves nothing to the statements on the next connection", async () => {
+  const other = connect(postgres.url, { maxConnections: 1 });
+  const cut = other.client`select i, case when i = 3 then pg_terminate_backend(pg_backend_pid()) end
+    from generate_series(1, 5) as i`;
+  await expect(cut).rejects.toThrow();
+  for (const asked of [1, 2, 3]) expect(await other.client`select ${asked}::int as answer`).toEqual([{ answer: asked }]);
+  await other.close();
+  expect(uncaught).toEqual([]);
+});
+
 it("a queue of connections that is never empty stays in order, and costs the same after 100,000 statements", async () => {
   const file = new URL("../../node_modules/postgres/src/queue.js", import.meta.url).href;
   const { default: createQueue } = (await import(file)) as { default: () => DriverQueue };

@@ -38,6 +38,12 @@ export const REPAIRS: readonly Repair[] = [
   },
   {
     file: "connection.js",
+    why: "The first statement on the new connection failed with the server's last words on the old one, and the second had the rows of the cut answer, as empty ones, ahead of its own.",
+    find: "    incomings = null\n    clearImmediate(nextWriteTimer)\n",
+    put: "    incomings = null\n    results = errorResponse = null\n    result = new Result()\n    rows = 0\n    clearImmediate(nextWriteTimer)\n",
+  },
+  {
+    file: "connection.js",
     why: "Statements sent between the error and the close of a socket waited for ever, and took the answers of later ones.",
     find: "    !hadError && (query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options, socket))\n",
     put: "    ;(query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options, socket))\n    query = null\n",
