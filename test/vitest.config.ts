@@ -51,6 +51,7 @@ const MEASURED_FAULTS = ["hostile-tenant", "impact-volume", "pooler"].map(
 
 /** Files that take longer than their size tells. Begun last, one of them would keep one processor for a minute. */
 const LONG = [
+  "types.test.ts",
   "react/connection.test.tsx",
   "entries/workers.e2e.test.ts",
   "entries/guides.e2e.test.ts",
@@ -158,6 +159,7 @@ export default defineConfig({
             "test/**/*.shape.test.ts",
           ],
           testTimeout: 30_000,
+          hookTimeout: 60_000,
           maxWorkers: QUICK_WORKERS,
         },
       },
@@ -169,6 +171,7 @@ export default defineConfig({
           include: ["test/react/**/*.test.tsx"],
           environment: "jsdom",
           testTimeout: 30_000,
+          hookTimeout: 60_000,
           maxWorkers: QUICK_WORKERS,
         },
       },
@@ -180,6 +183,7 @@ export default defineConfig({
           include: ["test/react/**/*.test.tsx"],
           environment: "jsdom",
           testTimeout: 30_000,
+          hookTimeout: 60_000,
           maxWorkers: QUICK_WORKERS,
           setupFiles: ["test/react/resolve-react-19.ts"],
           alias: [{ find: /^(?<name>react|react-dom)(?=$|\/)/, replacement: "$<name>19" }],

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { requireMigrated } from "../../src/db/migrate.ts";
+import { overTcp } from "../../src/db/postgres/address.ts";
 import { connect } from "../../src/db/postgres/connect.ts";
 import { listenForInvalidations } from "../../src/db/postgres/invalidations.ts";
 import { detectPooler } from "../../src/db/postgres/pooler.ts";
@@ -13,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 test("an address as hosts print it, with parameters of libpq and of ORMs, serves every connection", async () => {
-  const url = `${database.url}?sslmode=disable&channel_binding=require&pgbouncer=true&connection_limit=1&target_session_attrs=any&application_name=printed`;
+  const url = `${overTcp(database.url)}?sslmode=disable&channel_binding=require&pgbouncer=true&connection_limit=1&target_session_attrs=any&application_name=printed`;
   expect(await detectPooler(url)).toBeUndefined();
   await requireMigrated(url, MIGRATIONS);
   const pool = connect(url, { maxConnections: 1 });

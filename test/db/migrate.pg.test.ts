@@ -2,12 +2,14 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { overTcp } from "../../src/db/postgres/address.ts";
 import { connect, StartupProblem } from "../../src/db/postgres/connect.ts";
 import { migrate, requireMigrated } from "../../src/db/migrate.ts";
 import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
 
 const name = `faregate_${crypto.randomUUID().replaceAll("-", "")}_test`;
-const server = () => inject("postgres").url;
+/** Over TCP: refusals name a host and a port. */
+const server = () => overTcp(inject("postgres").url);
 
 beforeAll(() => onServer(server(), `create database ${name}`));
 afterAll(() => onServer(server(), `drop database if exists ${name} with (force)`));

@@ -14,7 +14,7 @@ const TASKS = "tasker-maxTasks";
 let api: TestApi;
 let key: string;
 beforeAll(async () => {
-  api = await createTestApi();
+  api = await createTestApi({ connections: 10 });
   api.setNow(new Date(START));
   key = api.callers.all.key;
   await upload(api, key, tasker({ maxTasks: 50 }));

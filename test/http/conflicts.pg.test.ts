@@ -12,7 +12,7 @@ import { yamlUpload } from "../support/uploads.ts";
 
 let api: TestApi;
 beforeAll(async () => {
-  api = await createTestApi();
+  api = await createTestApi({ connections: 10 });
   await upload(api, api.callers.all.key, tasker());
   await api.database.connection.client.unsafe(`
     create sequence attempts;

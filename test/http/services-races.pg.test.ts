@@ -11,7 +11,7 @@ import { yamlUpload } from "../support/uploads.ts";
 let api: TestApi;
 let to: FamilyCalls;
 beforeAll(async () => {
-  api = await createTestApi();
+  api = await createTestApi({ connections: 10 });
   to = familyCalls(api, "/services");
 });
 afterEach(() => expectBalancesMatchLedger(api.database));

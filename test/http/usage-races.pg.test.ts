@@ -23,7 +23,7 @@ const START = new Date("2025-06-15T12:00:00.000Z");
 const PLENTY = 1_000_000;
 
 beforeAll(async () => {
-  api = await createTestApi();
+  api = await createTestApi({ connections: 10 });
   key = api.callers.all.key;
   await upload(
     api,

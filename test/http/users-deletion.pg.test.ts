@@ -10,7 +10,7 @@ let api: TestApi;
 let admin: TestUser;
 
 beforeAll(async () => {
-  api = await createTestApi();
+  api = await createTestApi({ connections: 10 });
   admin = api.callers.platformAdmin;
 });
 afterAll(() => api.close());

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createDownload } from "../../src/entries/platform/download.ts";
+import { overTcp } from "../../src/db/postgres/address.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 import { REST, startRestServer } from "../support/event-server.ts";
@@ -162,7 +163,7 @@ describe("H4: what a process needs", () => {
   }
 
   it("is Postgres: a process that serves is connected to its callers and to nothing else", async () => {
-    const rest = await startRestServer(REST, api.database.url);
+    const rest = await startRestServer(REST, overTcp(api.database.url));
     try {
       expect((await fetch(`${rest.url}/api/v1/healthcheck`)).status).toBe(200);
       const hex = (url: string) => Number(new URL(url).port).toString(16).toUpperCase().padStart(4, "0");

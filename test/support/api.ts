@@ -112,6 +112,8 @@ export async function createTestApi(
     readConsole?: ReadAsset;
     /** A migrated database, which `close` drops. Default: a new one. */
     database?: TestDatabase;
+    /** Of the pool of a new database. Default: few; the more, the more transactions race. */
+    connections?: number;
     health?: (database: TestDatabase, resources: Resources) => ProcessHealth;
   } = {},
 ): Promise<TestApi> {
@@ -119,7 +121,7 @@ export async function createTestApi(
   // Where neither the clock, the secrets nor a setting is the caller's, each file would create the same callers.
   const isUsual = given === undefined && settings === undefined && own.keyring === undefined && own.now === undefined;
   const prepared = isUsual ? await usualCallers() : undefined;
-  const database = given ?? (await createTestDatabase(prepared?.template));
+  const database = given ?? (await createTestDatabase(prepared?.template, options.connections));
   const keyring = await usualKeyring();
   let now = new Date("2025-06-15T10:00:00.000Z");
   const changes = listenForInvalidations(database.url, { applicationName: "faregate-test" });
