@@ -1,6 +1,7 @@
 import { drizzle } from "drizzle-orm/postgres-js";
 import postgres from "postgres";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { overTcp } from "../../src/db/postgres/address.ts";
 import type { Connection } from "../../src/db/postgres/connect.ts";
 import * as schema from "../../src/db/schema.ts";
 import { createApp } from "../../src/http/app.ts";
@@ -68,7 +69,7 @@ beforeAll(async () => {
   await upload(api, key, tasker(), tasker({ version: "2.0.0" }));
   await contract(api, key, "one");
   await seed();
-  const client = postgres(api.database.url, {
+  const client = postgres(overTcp(api.database.url), {
     max: 3,
     onnotice: ({ message = "" }) => {
       const json = /plan:\s*(\{[\s\S]*\})/.exec(message)?.[1];

@@ -40,7 +40,7 @@ const VERSIONS: Readonly<Record<string, Wanted>> = {
 };
 
 /** Projects that reach the embedded server over its Unix-domain socket, which takes less processor time than TCP. */
-const OVER_SOCKET = new Set(["postgres", "slow"]);
+const OVER_SOCKET = new Set(["postgres", "slow", "faults"]);
 
 /** Projects whose tests prove durability. */
 const NEEDS_DURABILITY = new Set(["faults", "runtimes", "e2e"]);
@@ -73,7 +73,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const { provided, localUrl, pooledUrl, stop } = await (version === undefined
     ? shareServer(isDurable)
     : start(version, isDurable));
-  project.provide("postgres", OVER_SOCKET.has(project.name) ? { ...provided, url: localUrl } : provided);
+  const isLocal = OVER_SOCKET.has(project.name) && pooledUrl === undefined;
+  project.provide("postgres", isLocal ? { ...provided, url: localUrl } : provided);
   // For the processes that tests start.
   if (pooledUrl !== undefined) putInFront(pooledUrl, provided.url);
   return stop;
