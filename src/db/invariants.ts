@@ -1,5 +1,7 @@
 import { sql } from "drizzle-orm";
+import { isDistributed } from "./distribution.ts";
 import type { Database } from "./postgres/connect.ts";
+import { holdRollUp } from "./queries/usage-rollup.ts";
 
 /** A rule of the data, with a query that returns its violations. It returns no row in any committed state. */
 export interface Invariant {
@@ -235,8 +237,11 @@ export interface LedgerViolation {
 export async function checkLedger(
   db: Database,
 ): Promise<{ balances: number; movements: number; violations: LedgerViolation[] }> {
+  const isRollUpHeld = await isDistributed(db);
   return db.transaction(
     async (tx) => {
+      // The first statement: workers of a distributed database have no snapshot in common.
+      if (isRollUpHeld) await holdRollUp(tx);
       const [counted] = await tx.execute<{ balances: string; movements: string }>(sql`
         select (select count(*) from usage_levels) as balances, (select count(*) from usage_ledger) as movements`);
       const violations: LedgerViolation[] = [];

@@ -1,7 +1,8 @@
 import { commandLine } from "../core/command-line.ts";
 import { sql } from "drizzle-orm";
 import { readMigrationFiles } from "drizzle-orm/migrator";
-import { requireOneNode } from "./distribution.ts";
+import { renewArchive } from "./archive.ts";
+import { findDistributedTables, isArchive, requireKnownPlacement } from "./distribution.ts";
 import { prepareLedger, releaseLedger } from "./ledger-migration.ts";
 import { parseDatabaseUrl } from "./postgres/address.ts";
 import { connect, type Connection, databaseError, StartupProblem } from "./postgres/connect.ts";
@@ -37,7 +38,7 @@ export async function migrate(database: string | Endpoint, migrationsFolder: str
           `The database is PostgreSQL ${server.name}, and Faregate needs ${OLDEST_VERSION} or later.`,
         );
       }
-      await requireOneNode(connection.client);
+      await requireKnownPlacement(connection.client);
       // Polled: a statement that waits for the lock would keep an index from being built concurrently.
       while (!(await tryLock(connection))) await new Promise((resolve) => setTimeout(resolve, 100));
       return await runPrepared(connection, migrationsFolder);
@@ -65,7 +66,8 @@ async function runPrepared(connection: Connection, migrationsFolder: string): Pr
   await prepareLedger(client);
   for (;;) {
     try {
-      return await applyPending(connection, migrationsFolder);
+      await applyPending(connection, migrationsFolder);
+      break;
     } catch (error) {
       if (databaseError(error)?.code !== "55P03" || Date.now() > deadline) {
         await releaseLedger(client).catch(() => {});
@@ -74,6 +76,8 @@ async function runPrepared(connection: Connection, migrationsFolder: string): Pr
       await new Promise((resolve) => setTimeout(resolve, 1_000));
     }
   }
+  // The migration may have replaced functions of the archive.
+  if (isArchive((await findDistributedTables(client)) ?? [])) await renewArchive(client);
 }
 
 /** Applies each pending migration in a transaction of its own, so that none holds its locks while later ones run. */
@@ -103,7 +107,7 @@ export async function requireMigrated(database: string | Endpoint, migrationsFol
   if (typeof database !== "string" && database.pooler instanceof Promise) return;
   const connection = connect(database, { maxConnections: 1, applicationName: "faregate-migrate" });
   try {
-    await requireOneNode(connection.client);
+    await requireKnownPlacement(connection.client);
     if ((await schemaVersion(connection.client)) >= newestMigration(migrationsFolder)) return;
   } catch (error) {
     if (error instanceof StartupProblem) throw error;

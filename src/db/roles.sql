@@ -95,6 +95,10 @@ begin
     perform public.faregate_close_table(inhrelid::regclass) from pg_inherits where inhparent = 'public.usage_ledger'::regclass;
     perform public.faregate_close_table('public.usage_ledger_next');
   end if;
+  -- Of `faregate-server distribute`.
+  if to_regclass('public.usage_archive') is not null then
+    revoke insert, update, delete on usage_archive, usage_archive_changes from faregate_app;
+  end if;
   if to_regclass('public.instances') is not null then
     revoke insert, update, delete on instances from faregate_app;
   end if;

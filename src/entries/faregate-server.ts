@@ -102,6 +102,15 @@ Exit codes: 0 done; 2 not done.`,
     run: () => import("./commands/move-organization.ts"),
   },
   {
+    name: "distribute",
+    summary: "Let the workers of Citus hold old movements and the sums of usage.",
+    options: [["--dry-run", "say what would be done, and change nothing"]],
+    help: `
+Once, on the coordinator, beside a running system, whose processes have to be restarted afterwards. There is no way back but a move
+of the organizations. Exit codes: 0 done, or done before; 2 not done.`,
+    run: () => import("./commands/distribute.ts"),
+  },
+  {
     name: "reseal",
     summary: "Re-encrypt API keys and webhook secrets, as the last step of replacing API_KEYS_SECRET.",
     help: `

@@ -14,6 +14,8 @@ const LEFT_BEHIND: Readonly<Record<string, string>> = {
   mails: "sent by the instance of before",
   outbox: "each instance orders its events; those of before the move are sent by the instance of before",
   outbox_staged: "as the outbox",
+  usage_archive: "read with the ledger",
+  usage_archive_changes: "of the archive",
   usage_days: "summed up again from the movements",
   usage_hours: "summed up again from the movements",
   usage_ledger_next: "not in the ledger yet",
@@ -132,7 +134,8 @@ export async function deleteRows(tx: Database, tables: readonly CopiedTable[], o
   const kept = ["users", "organizations", "organization_keys", "members", "webhook_endpoints", "audit_log"];
   // Triggers delete the movements, holds and blocks with their contracts, and exclude the roll-up meanwhile.
   const first = ["contracts", "services"];
-  const names = tables.map(({ name }) => name).filter((name) => !kept.includes(name) && !first.includes(name));
+  const done = [...first, "usage_ledger"];
+  const names = tables.map(({ name }) => name).filter((name) => !kept.includes(name) && !done.includes(name));
   for (const name of [...first, ...names.toReversed()])
     await tx.execute(sql`delete from ${sql.raw(quoted(name))} where organization_id = ${organizationId}`);
 }

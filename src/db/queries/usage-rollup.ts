@@ -1,4 +1,5 @@
 import { sql } from "drizzle-orm";
+import { isDistributed } from "../distribution.ts";
 import type { Database } from "../postgres/connect.ts";
 import { readLedgerStart } from "./ledger-partitions.ts";
 
@@ -66,6 +67,11 @@ async function addBatch(db: Database, upTo: number): Promise<{ added: number; is
   });
 }
 
+/** Keeps batches of the roll-up from committing until the end of the transaction. Takes no snapshot. */
+export async function holdRollUp(tx: Database): Promise<void> {
+  await tx.execute(sql`lock table usage_rollup in share mode`);
+}
+
 /**
  * Creates a function that brings the roll-up up to date. Each call adds what had settled since the last one, so call it
  * periodically. Several processes may run it at once. Returns the number of movements added.
@@ -114,6 +120,14 @@ export async function pruneRollUp(db: Database): Promise<void> {
   for (const bucket of ["hour", "day"]) {
     const table = sql.raw(`usage_${bucket}s`);
     const first = sql`date_trunc(${sql.raw(`'${bucket}'`)}, ${start.toISOString()}::timestamptz, 'UTC')`;
+    if (await isDistributed(db)) {
+      // Workers delete in parallel. Citus knows no place of a row.
+      await db.transaction(async (tx) => {
+        await tx.execute(sql`select 1 from usage_rollup for share`);
+        await tx.execute(sql`delete from ${table} where ${sql.raw(bucket)} < ${first}`);
+      });
+      continue;
+    }
     for (let deleted = BATCH; deleted === BATCH;) {
       deleted = await db.transaction(async (tx) => {
         // Excludes the roll-up, which would write the same rows in another order.

@@ -30,6 +30,7 @@ const ENTRIES = {
   "export-organization": "src/entries/commands/export-organization.ts",
   "import-organization": "src/entries/commands/import-organization.ts",
   "move-organization": "src/entries/commands/move-organization.ts",
+  distribute: "src/entries/commands/distribute.ts",
   start: "src/entries/start.ts",
   "analysis-thread": "src/entries/platform/analysis-thread.ts",
   "bcrypt-thread": "src/entries/platform/bcrypt-thread.mjs",

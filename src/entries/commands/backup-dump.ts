@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { requireUndistributed } from "../../db/distribution.ts";
 import { parseDatabaseUrl } from "../../db/postgres/address.ts";
 import { connect, StartupProblem } from "../../db/postgres/connect.ts";
 
@@ -16,14 +17,28 @@ const FILE = "database.dump";
 /**
  * Dumps the database into `folder`.
  * @returns the size in bytes.
- * @throws StartupProblem without a pg_dump at least as new as the server.
+ * @throws StartupProblem without a pg_dump at least as new as the server, or for a distributed database.
  */
 export async function dumpDatabase(databaseUrl: string, folder: string): Promise<number> {
   const server = await majorOf(databaseUrl);
   await requireTool("pg_dump", server);
+  await requireWhole(databaseUrl);
   const file = join(folder, FILE);
   await tool("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", `--file=${file}`], databaseUrl);
   return statSync(file).size;
+}
+
+/** Rejects a distributed database: a dump of its coordinator cannot be restored. @throws StartupProblem */
+async function requireWhole(databaseUrl: string): Promise<void> {
+  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-backup" });
+  try {
+    await requireUndistributed(
+      connection.db,
+      "Citus distributes this database: back up the coordinator and all workers with the tools of Postgres, to one moment.",
+    );
+  } finally {
+    await connection.close();
+  }
 }
 
 /**

@@ -2,7 +2,7 @@ import { commandLine } from "../../core/command-line.ts";
 import { MIGRATIONS } from "../platform/migrations.ts";
 import { connect, type Connection } from "../../db/postgres/connect.ts";
 import type { Endpoint } from "../../db/postgres/pooler.ts";
-import { distributionProblem, findDistributedTables } from "../../db/distribution.ts";
+import { distributionProblem, findDistributedTables, isArchive } from "../../db/distribution.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";
 import { createKeyring, readApiKey } from "../../operations/credentials.ts";
 import { type Config, workerCount } from "../process/config.ts";
@@ -122,12 +122,30 @@ async function schema(client: Sql): Promise<Judged> {
   );
 }
 
-/** Checks that no table is distributed. Silent without Citus. */
+/** Checks that tables are distributed as `distribute` does it, or not at all. Silent without Citus. */
 async function placement(client: Sql): Promise<Judged | Judged[]> {
   const tables = await findDistributedTables(client);
   if (tables === undefined) return [];
+  if (isArchive(tables)) return archive(client);
   const problem = distributionProblem(tables);
   return problem === undefined ? ok("Citus is installed and distributes no table.") : fail(problem);
+}
+
+/** Checks that old movements can be read from the workers, as the server reads them. */
+async function archive(client: Sql): Promise<Judged> {
+  try {
+    const [row] = await client<{ workers: number }[]>`
+      select count(distinct nodename || nodeport)::int as workers from pg_dist_shard_placement`;
+    // A contract that does not exist is looked up on one worker.
+    await client`select 1 from usage_ledger where contract_id = ''`;
+    await client`select 1 from usage_days where contract_id = ''`;
+    return ok(`Citus distributes old movements and the sums of usage over ${row?.workers ?? 0} workers.`);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return fail(
+      `Old movements cannot be read (${reason}): check the workers, and the user mapping of faregate_archive.`,
+    );
+  }
 }
 
 /** Checks that API_KEYS_SECRET decrypts the newest stored keys. After a restore with another one, every key is refused. */
@@ -156,7 +174,7 @@ async function role(client: Sql, isEmbedded: boolean): Promise<Judged[]> {
     const lacking = await client<{ table: string }[]>`
       select c.relname as table from pg_class c
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
-        and not c.relispartition and c.relname <> 'usage_ledger_next'
+        and not c.relispartition and c.relname not in ('usage_archive', 'usage_archive_changes', 'usage_ledger_next')
         and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert'))
       order by 1`;
     if (lacking.length > 0) {

@@ -1,4 +1,5 @@
 import { commandLine } from "../../core/command-line.ts";
+import { requireUndistributed } from "../../db/distribution.ts";
 import { newestMigration } from "../../db/migrate.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { MIGRATIONS } from "../platform/migrations.ts";
@@ -21,6 +22,10 @@ await runCommand(async ({ config, database, secrets }) => {
   await prepareDatabase(config, secrets(), database);
   const options = { database, applicationName: "faregate-import-organization" };
   return withResources(config, secrets(), options, async ({ db, keyring }) => {
+    await requireUndistributed(
+      db,
+      "Citus distributes this database, and its ledger cannot be checked before the import is committed: import the organization into an instance on one Postgres.",
+    );
     const given = { manifest, schema: newestMigration(MIGRATIONS), takesAccounts };
     const { rows, accounts } = await importOrganization({ db, keyring }, exportFolder(folder), given);
     const same = accounts.length === 0 ? "" : ` Accounts that existed: ${accounts.join(", ")}.`;

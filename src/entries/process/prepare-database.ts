@@ -28,7 +28,7 @@ export async function prepareDatabase(config: Config, secrets: Secrets, database
 }
 
 /** Returns the endpoint for migrations. An unreachable one is returned as it is: `migrate` says why it is. */
-async function ownersEndpoint(config: Config, database: Endpoint): Promise<string | Endpoint> {
+export async function ownersEndpoint(config: Config, database: Endpoint): Promise<string | Endpoint> {
   const url = config.DATABASE_OWNER_URL;
   if (url === undefined || config.DATABASE_POOLER === false) return url ?? database;
   return sessionsAt(url, "DATABASE_OWNER_URL").catch((error: unknown) => {

@@ -11,6 +11,7 @@ import {
   type UsageGrouping,
   type UsageRange,
 } from "../../core/usage-range.ts";
+import { isDistributed } from "../../db/distribution.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
 import { listBlockHolders } from "../../db/queries/block-listing.ts";
 import { loadSnapshot } from "../../db/queries/contract-snapshots.ts";
@@ -35,6 +36,7 @@ import {
   type SpenderSums,
   type UnitSums,
 } from "../../db/queries/usage-parts.ts";
+import { holdRollUp } from "../../db/queries/usage-rollup.ts";
 import { organizationRole } from "../access.ts";
 import { type Context, snapshot } from "../context.ts";
 import { type ContractAddress, findContract, isAtAddress } from "../contract-address.ts";
@@ -91,7 +93,7 @@ export async function readContractUsage(
   const { filter, range } = await openContract(ctx, address, query);
   const { by } = query;
   if (range === undefined) return emptyReport(by, filter);
-  return snapshot(ctx, async ({ db }) => {
+  return usageSnapshot(ctx, async ({ db }) => {
     const tracked = await readTracked(db, filter.owner.contractId, filter);
     if (by === "movement") {
       const top = query.top ?? DEFAULT_TOP;
@@ -137,7 +139,20 @@ export async function readOrganizationUsage(
   const filter = filterOf({ organizationId }, query, inside ?? range);
   if (inside === undefined) return emptyReport(query.by, filter);
   await writeDue(ctx, { organizationId });
-  return snapshot(ctx, ({ db }) => reportOf({ ...ctx, db }, query, filter, inside, []));
+  return usageSnapshot(ctx, ({ db }) => reportOf({ ...ctx, db }, query, filter, inside, []));
+}
+
+/**
+ * Reads sums and movements of one moment. Workers of a distributed database have no snapshot in common: batches of the roll-up wait
+ * there meanwhile.
+ */
+async function usageSnapshot<T>(ctx: Context, read: (ctx: Context) => Promise<T>): Promise<T> {
+  const isRollUpHeld = await isDistributed(ctx.db);
+  return snapshot(ctx, async (inner) => {
+    // The first statement: it takes no snapshot.
+    if (isRollUpHeld) await holdRollUp(inner.db);
+    return read(inner);
+  });
 }
 
 async function openContract(ctx: Context, address: ContractAddress, query: UsageQuery) {
