@@ -157,6 +157,7 @@ export default defineConfig({
             "test/**/*.slow.test.ts",
             "test/**/*.package.test.ts",
             "test/**/*.shape.test.ts",
+            "test/**/*.citus.test.ts",
           ],
           testTimeout: 30_000,
           hookTimeout: 60_000,
@@ -198,6 +199,23 @@ export default defineConfig({
           include: ["test/**/*.pg.test.ts"],
         },
       },
+      // Over the coordinator at CITUS_URL, if there is one: see support/distributed-database.ts.
+      ...(process.env["CITUS_URL"] === undefined
+        ? []
+        : [
+            {
+              test: {
+                ...POSTGRES,
+                name: "citus",
+                sequence: { groupOrder: 13 },
+                include: ["test/{http,events}/**/*.pg.test.ts", "test/**/*.citus.test.ts"],
+                // Each file makes a database on each node.
+                hookTimeout: 240_000,
+                testTimeout: 240_000,
+                maxWorkers: 2,
+              },
+            },
+          ]),
       // Reads the statements that `postgres` has recorded.
       {
         test: {

@@ -4,6 +4,7 @@ import { createApp } from "../../src/http/app.ts";
 import { createPricingCache } from "../../src/operations/state/pricing-cache.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, show, tasker, upload } from "../support/contracting.ts";
+import { keepsMovements } from "../support/distributed-database.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 
 const DAY = 86_400_000;
@@ -192,7 +193,7 @@ describe("the answer of a past moment", () => {
     await client`delete from contracts where id = ${made.id}`;
   });
 
-  it("is refused where the ledger does not keep single movements any more", async () => {
+  it.skipIf(keepsMovements())("is refused where the ledger does not keep single movements any more", async () => {
     await compactLedger(api.resources.db, new Date(now), 1);
     const start = new Date(await recordStart()).toISOString();
     const answer = await evaluate(at(when["used"] ?? "", "bob/tasker-board"));

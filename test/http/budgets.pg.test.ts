@@ -5,6 +5,7 @@ import { checkLedger } from "../../src/db/invariants.ts";
 import { compactLedger } from "../../src/db/queries/retention.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, upload } from "../support/contracting.ts";
+import { keepsMovements } from "../support/distributed-database.ts";
 import { allEventsDuring } from "../support/private-events.ts";
 
 /* Cases of contract budgets §4, by their numbers, and the rules of §1 to §3. */
@@ -908,39 +909,42 @@ test.each([
 });
 
 /* The last test: it compacts the movements of all others. */
-test("a past balance of a window that the ledger no longer has whole is counted back from now, or refused", async () => {
-  setNow(START + 400 * DAY);
-  const userId = await subscribed();
-  const monthly = { value: 1, unit: "MONTH", anchor: "utc" };
-  await budget(userId, "life", 20, { spender: "*", window: "life" });
-  await budget(userId, "month", 20, { spender: "*/*", window: monthly });
-  const usedAt = async (day: number, spender: string) => {
-    const at = new Date(START + day * DAY).toISOString();
-    const path = `/features/${userId}/tasker-board?explain=true&spender=${spender}&at=${at}`;
-    const { body } = await api.call<Answer & { error: unknown }>("POST", path, { key, body: {} });
-    return body.budgets?.map(({ name, used }) => [name, used]) ?? body.error;
-  };
-  const spend = async (day: number, spender: string, amount: number) => {
-    setNow(START + day * DAY);
-    expect(await take(userId, spender, amount)).toBe(true);
-  };
-  await spend(400, "ada", 4);
-  await spend(400, "grace/notes", 1);
-  await spend(403, "ada", 3);
-  await spend(409, "ada", 2);
-  await spend(440, "grace/notes", 1);
-  setNow(START + 441 * DAY);
-  await compactLedger(api.resources.db, new Date(START + 441 * DAY), 36);
-  const [row] = await api.database.connection.client<{ at: string }[]>`select at from usage_ledger_start`;
-  const start = (Date.parse(row?.at ?? "") - START) / DAY;
-  expect(start).toBe(403);
-  expect(await usedAt(408, "ada")).toEqual([["life", 7]]);
-  expect(await usedAt(410, "ada")).toEqual([["life", 9]]);
-  expect(await usedAt(408, "alan")).toEqual([["life", 0]]);
-  expect(await usedAt(440.5, "grace/notes")).toEqual([
-    ["life", 2],
-    ["month", 1],
-  ]);
-  // Its balance is of the next window, and what was used of this one is summed up.
-  expect(await usedAt(408, "grace/notes")).toMatch(/^INVALID DATA: The record of usage starts at /);
-});
+test.skipIf(keepsMovements())(
+  "a past balance of a window that the ledger no longer has whole is counted back from now, or refused",
+  async () => {
+    setNow(START + 400 * DAY);
+    const userId = await subscribed();
+    const monthly = { value: 1, unit: "MONTH", anchor: "utc" };
+    await budget(userId, "life", 20, { spender: "*", window: "life" });
+    await budget(userId, "month", 20, { spender: "*/*", window: monthly });
+    const usedAt = async (day: number, spender: string) => {
+      const at = new Date(START + day * DAY).toISOString();
+      const path = `/features/${userId}/tasker-board?explain=true&spender=${spender}&at=${at}`;
+      const { body } = await api.call<Answer & { error: unknown }>("POST", path, { key, body: {} });
+      return body.budgets?.map(({ name, used }) => [name, used]) ?? body.error;
+    };
+    const spend = async (day: number, spender: string, amount: number) => {
+      setNow(START + day * DAY);
+      expect(await take(userId, spender, amount)).toBe(true);
+    };
+    await spend(400, "ada", 4);
+    await spend(400, "grace/notes", 1);
+    await spend(403, "ada", 3);
+    await spend(409, "ada", 2);
+    await spend(440, "grace/notes", 1);
+    setNow(START + 441 * DAY);
+    await compactLedger(api.resources.db, new Date(START + 441 * DAY), 36);
+    const [row] = await api.database.connection.client<{ at: string }[]>`select at from usage_ledger_start`;
+    const start = (Date.parse(row?.at ?? "") - START) / DAY;
+    expect(start).toBe(403);
+    expect(await usedAt(408, "ada")).toEqual([["life", 7]]);
+    expect(await usedAt(410, "ada")).toEqual([["life", 9]]);
+    expect(await usedAt(408, "alan")).toEqual([["life", 0]]);
+    expect(await usedAt(440.5, "grace/notes")).toEqual([
+      ["life", 2],
+      ["month", 1],
+    ]);
+    // Its balance is of the next window, and what was used of this one is summed up.
+    expect(await usedAt(408, "grace/notes")).toMatch(/^INVALID DATA: The record of usage starts at /);
+  },
+);

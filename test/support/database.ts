@@ -1,5 +1,6 @@
 import { inject } from "vitest";
 import { type Connection, connect } from "../../src/db/postgres/connect.ts";
+import { distribute, dropOnWorkers } from "./distributed-database.ts";
 import { onServer, withDatabase } from "./postgres-server.ts";
 
 /** A migrated, empty database with an open pool. */
@@ -20,6 +21,24 @@ const MAX_CONNECTIONS = 4;
  * `createTestDatabase()` in beforeAll and `drop()` in afterAll. `template`: another database without connections.
  */
 export async function createTestDatabase(
+  template = inject("postgres").template,
+  maxConnections = MAX_CONNECTIONS,
+): Promise<TestDatabase> {
+  const { workers } = inject("postgres");
+  const database = await createOnOneServer(template, maxConnections);
+  if (workers.length === 0) return database;
+  await distribute(database.url, workers);
+  return {
+    ...database,
+    drop: async () => {
+      await database.drop();
+      await dropOnWorkers(database.url, workers);
+    },
+  };
+}
+
+/** Clones the template database, and distributes nothing. */
+export async function createOnOneServer(
   template = inject("postgres").template,
   maxConnections = MAX_CONNECTIONS,
 ): Promise<TestDatabase> {

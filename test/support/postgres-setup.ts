@@ -8,6 +8,7 @@ import { migrate } from "../../src/db/migrate.ts";
 import { isInMemory, makeDatabaseFolder } from "./database-folder.ts";
 import { createDebianCluster, startDebianPostgres } from "./debian-postgres.ts";
 import { putInFront } from "./event-server.ts";
+import { readWorkers, type Worker } from "./distributed-database.ts";
 import { startPgBouncer } from "./pgbouncer.ts";
 import { forgetStatements } from "./recorded-statements.ts";
 import { callersTemplateOf, MIGRATIONS, onServer, withDatabase } from "./postgres-server.ts";
@@ -23,6 +24,8 @@ declare module "vitest" {
       template: string;
       strategy: Strategy;
       pooled: { url: string; pooler: Pooler | undefined } | undefined;
+      /** Workers of the coordinator at `url`, on which databases are distributed. Empty on one Postgres. */
+      workers: readonly Worker[];
     };
   }
 }
@@ -70,9 +73,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   if (project.name === "postgres") forgetStatements();
   const isDurable = NEEDS_DURABILITY.has(project.name);
   const version = VERSIONS[project.name];
-  const { provided, localUrl, pooledUrl, stop } = await (version === undefined
+  const isDistributed = project.name === "citus";
+  const { provided, localUrl, pooledUrl, stop } = await (version === undefined && !isDistributed
     ? shareServer(isDurable)
-    : start(version, isDurable));
+    : start(isDistributed ? "citus" : version, isDurable));
   const isLocal = OVER_SOCKET.has(project.name) && pooledUrl === undefined;
   project.provide("postgres", isLocal ? { ...provided, url: localUrl } : provided);
   // For the processes that tests start.
@@ -101,8 +105,12 @@ async function shareServer(isDurable: boolean): Promise<Running> {
   };
 }
 
-async function start(version: Wanted | undefined, isDurable: boolean): Promise<Running> {
-  const server = await (version === undefined ? givenServer() : openServers(version));
+async function start(version: Wanted | "citus" | undefined, isDurable: boolean): Promise<Running> {
+  const server = await (version === "citus"
+    ? coordinator()
+    : version === undefined
+      ? givenServer()
+      : openServers(version));
   const template = `faregate_template_${crypto.randomUUID().slice(0, 8)}_test`;
   const dropTemplates = async () => {
     for (const name of [callersTemplateOf(template), template])
@@ -123,12 +131,8 @@ async function start(version: Wanted | undefined, isDurable: boolean): Promise<R
     // As the doctor advises behind a pooler.
     if (server.isOwn && pooledUrl !== undefined) await onServer(server.url, "alter role current_user set jit = off");
     const pooled = pooledUrl === undefined ? undefined : { url: pooledUrl, pooler: await detectPooler(pooledUrl) };
-    return {
-      provided: { url: server.url, template, strategy: server.strategy, pooled },
-      localUrl: server.localUrl,
-      pooledUrl,
-      stop,
-    };
+    const { url, localUrl, strategy, workers = [] } = server;
+    return { provided: { url, template, strategy, pooled, workers }, localUrl, pooledUrl, stop };
   } catch (error) {
     await stop();
     throw error;
@@ -138,6 +142,8 @@ async function start(version: Wanted | undefined, isDurable: boolean): Promise<R
 interface Server {
   url: string;
   localUrl: string;
+  /** Default: none. */
+  workers?: readonly Worker[];
   isOwn: boolean;
   strategy: Strategy;
   stop(): Promise<void>;
@@ -160,6 +166,13 @@ async function givenServer(): Promise<Servers> {
   const server = { isOwn: false, strategy: "wal_log", stop: async () => {} } as const;
   if (direct === "") return { ...server, url: given, localUrl: given, pooledUrl: undefined };
   return { ...server, url: direct, localUrl: direct, pooledUrl: given };
+}
+
+/** Returns the coordinator at CITUS_URL, whose role may create databases there and on all workers. */
+async function coordinator(): Promise<Servers> {
+  const { CITUS_URL: url = "" } = process.env;
+  const workers = await readWorkers(url);
+  return { url, localUrl: url, workers, isOwn: false, strategy: "wal_log", stop: async () => {}, pooledUrl: undefined };
 }
 
 async function openServers({ isDebian, isPooled }: Wanted): Promise<Servers> {

@@ -1,6 +1,6 @@
 import { inject } from "vitest";
 import { databaseError } from "../../src/db/postgres/connect.ts";
-import { createTestDatabase, type TestDatabase } from "./database.ts";
+import { createOnOneServer, type TestDatabase } from "./database.ts";
 import { callersTemplateOf, onServer } from "./postgres-server.ts";
 
 /**
@@ -22,7 +22,7 @@ export async function preparedCallers<Callers>(
   const found = await find();
   if (found !== undefined) return { template, callers: found };
 
-  const database = await createTestDatabase();
+  const database = await createOnOneServer();
   const callers = await create({ ...database, drop: () => database.connection.close() });
   const name = new URL(database.url).pathname.slice(1);
   await onServer(server, `comment on database ${name} is '${JSON.stringify(callers).replaceAll("'", "''")}'`);
