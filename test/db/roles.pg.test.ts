@@ -2,10 +2,13 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { connect, type Connection, databaseError } from "../../src/db/postgres/connect.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
-import type { Pooler } from "../../src/db/postgres/pooler.ts";
+import { directly, type Pooler } from "../../src/db/postgres/pooler.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { makePartitions } from "../../src/db/queries/ledger-partitions.ts";
 import { compactLedger, pruneAuditLog } from "../../src/db/queries/retention.ts";
+import { examineDatabase } from "../../src/entries/commands/doctor-database.ts";
+import type { Finding } from "../../src/entries/commands/doctor-finding.ts";
+import { readConfig } from "../../src/entries/process/config.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 import type { TestDatabase } from "../support/database.ts";
@@ -69,6 +72,15 @@ describe("the server's role", () => {
     await changeAccounts(api, take);
     await changeServices(api, "", take);
     await changeServices(api, "/organizations/:organizationId", take);
+  });
+
+  it("is what the doctor recommends", async () => {
+    const found: Finding[] = [];
+    const database = { requests: directly(appUrl), sessions: undefined };
+    const options = { config: readConfig({}), secrets: undefined, isEmbedded: false };
+    await examineDatabase(database, options, (finding) => found.push(finding));
+    const sentence = "faregate_app may read and write rows and change no table.";
+    expect(found.filter(({ what }) => what === "role")).toEqual([{ what: "role", state: "ok", sentence }]);
   });
 
   it("has settings for statements outside of transactions, which a pooler gives to no other role, and keeps others", async () => {

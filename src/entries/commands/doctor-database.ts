@@ -175,7 +175,7 @@ async function role(client: Sql, isEmbedded: boolean): Promise<Judged[]> {
       select c.relname as table from pg_class c
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
         and not c.relispartition and c.relname not in ('usage_archive', 'usage_archive_changes', 'usage_ledger_next')
-        and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert'))
+        and not (has_table_privilege(c.oid, 'select') and (c.relname = 'instances' or has_table_privilege(c.oid, 'insert')))
       order by 1`;
     if (lacking.length > 0) {
       const tables = lacking.map(({ table }) => table).join(", ");
