@@ -20,6 +20,8 @@ export interface UsageFilter {
   service: string | undefined;
   /** Name of a limit. Default: all. */
   limit: string | undefined;
+  /** On a distributed database the movements of a contract are looked up on its worker. Default: false. */
+  isDistributed?: boolean;
 }
 
 /** Sums of one limit. */
@@ -55,7 +57,7 @@ type Split = "bucket" | "feature_id" | "contract_id" | "total";
  * SQL list: sums per service, limit and `part`, from the table of days or hours, and from newer movements. Summed by ids, which
  * is cheaper than by names.
  */
-function movedIn({ owner, from, to }: UsageFilter, table: "hours" | "days", split: Split): SQL {
+function movedIn({ owner, from, to, isDistributed = false }: UsageFilter, table: "hours" | "days", split: Split): SQL {
   const bucket = sql.raw(table === "hours" ? "hour" : "day");
   const isOwned = (contractId: SQL) =>
     "contractId" in owner
@@ -78,7 +80,7 @@ function movedIn({ owner, from, to }: UsageFilter, table: "hours" | "days", spli
       select l.service_id, l.limit_name, ${newer} as part, ${SUMS}
       from usage_ledger l
       where ${IS_NEWER} and ${inPartitions({ from })} and ${inRange(USED_AT)} and not ${IS_CARRIED}
-        and ${isOwned(sql`l.contract_id || ''`)}
+        and ${isOwned(isDistributed && "contractId" in owner ? sql`l.contract_id` : sql`l.contract_id || ''`)}
       group by 1, 2, 3
     )`;
 }

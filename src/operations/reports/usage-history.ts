@@ -160,7 +160,8 @@ async function openContract(ctx: Context, address: ContractAddress, query: Usage
   const { id, organizationId, userId } = await findContract(ctx, address);
   const range = await insideLedger(ctx, query.by, wanted);
   await writeDue(ctx, { organizationId, userId });
-  return { filter: filterOf({ contractId: id }, query, range ?? wanted), range };
+  const filter = filterOf({ contractId: id }, query, range ?? wanted);
+  return { filter: { ...filter, isDistributed: await isDistributed(ctx.db) }, range };
 }
 
 /** Writes what is due, so that every movement has an id. */
