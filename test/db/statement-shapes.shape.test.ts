@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { getTableConfig, PgTable } from "drizzle-orm/pg-core";
 import { loadModule } from "libpg-query";
@@ -9,15 +9,13 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { kindOf } from "../support/kinds-of-statements.ts";
 import { EACH_CONNECTION, EACH_KIND } from "../support/versioned-tests.ts";
 import { functionProblems } from "../support/function-shapes.ts";
-import { MIGRATIONS } from "../support/postgres-server.ts";
 import { readStatements, ROOT } from "../support/recorded-statements.ts";
 import { shapeProblems } from "../support/statement-shapes.ts";
-import { hasPlace, placeOf } from "../support/statement-places.ts";
-import { EXCEPTIONS } from "./shape-exceptions.ts";
+import { placeOf } from "../support/statement-places.ts";
 
 /*
- * Every statement could run on a Postgres that is distributed by contract, but for the exceptions, which may only shrink. Reads
- * what the last run of the Postgres circle recorded: run both, as `npm test` does.
+ * Every statement can run on a Postgres whose usage is distributed by contract. Reads what the last run of the Postgres circle
+ * recorded: run both, as `npm test` does.
  */
 
 const columns = new Map<string, ReadonlySet<string>>();
@@ -39,47 +37,28 @@ afterAll(() => database.drop());
 const problemsOf = (text: string, several: readonly number[] | undefined) =>
   shapeProblems(text, { columns, variables: new Set(), several });
 
-const BUILT = "query builder";
 /** Statements with a distributed table: no others have problems. */
 const MENTIONS = new RegExp(`\\b(?:${Object.keys(DISTRIBUTED_TABLES).join("|")})\\b`);
 
-const COPIES = /\bjson_populate_recordset\(null::/;
-
-/** Statements of migrations, which run before an operator distributes the tables. */
-const MIGRATED = new Set(
-  readdirSync(MIGRATIONS)
-    .filter((name) => name.endsWith(".sql"))
-    .flatMap((name) => readFileSync(join(MIGRATIONS, name), "utf8").split("--> statement-breakpoint"))
-    .map((text) => text.trim()),
-);
-
 interface Recording {
   byFile: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Problems by place. */
-  problems: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Problems that statements also have if their arrays have several elements, which depends on when calls meet. */
-  possible: ReadonlySet<string>;
+  /** Each with its place. */
+  problems: ReadonlySet<string>;
 }
 
 /** Recorded statements with their problems. Statements of the tests themselves are left out. */
 function recordedProblems(): Recording {
   const { statements, byFile } = readStatements();
-  const problems = new Map<string, Set<string>>();
-  const possible = new Set<string>();
+  const problems = new Set<string>();
   for (const { text, several } of statements) {
     if (!MENTIONS.test(text)) continue;
     // Texts that tests write for Postgres to refuse, and their own.
     if (!isParsed(text) || NAMES_SCHEMA.test(text)) continue;
-    // A command of the operator copies a whole organization, table by table, into another instance.
-    if (COPIES.test(text) || MIGRATED.has(text.trim())) continue;
-    const place = placeOf(text) ?? `${BUILT}, by ${namedIn(text)}`;
+    const place = placeOf(text) ?? `query builder, by ${namedIn(text)}`;
     if (place.startsWith("test/")) continue;
-    const found = problems.get(place) ?? new Set();
-    for (const problem of problemsOf(text, several)) found.add(`${place}: ${problem}`);
-    problems.set(place, found);
-    for (const problem of problemsOf(text, undefined)) possible.add(`${place}: ${problem}`);
+    for (const problem of problemsOf(text, several)) problems.add(`${place}: ${problem}`);
   }
-  return { byFile, problems, possible };
+  return { byFile, problems };
 }
 
 function isParsed(text: string): boolean {
@@ -119,25 +98,12 @@ const namedIn = (text: string) => {
 };
 
 describe("statements that the Postgres circle recorded", () => {
-  const { byFile, problems, possible } = recordedProblems();
+  const { byFile, problems } = recordedProblems();
   const names = readdirSync(join(ROOT, "test"), { recursive: true, encoding: "utf8" });
   const isWhole = names.every((name) => !name.endsWith(".pg.test.ts") || byFile.has(join("test", name)));
-  const all = new Set([...problems.values()].flatMap((found) => [...found]));
 
-  it("have the shape that a distributed Postgres needs, but for the exceptions", () => {
-    const unknown = [...all].filter((problem) => !EXCEPTIONS.statements.includes(problem));
-    expect(unknown, "Name one contract in these statements, or list them in shape-exceptions.ts").toEqual([]);
-  });
-
-  it("need every exception, if all files of the circle have run", () => {
-    if (!isWhole) return;
-    const isUnneeded = (exception: string) => {
-      const [place = ""] = exception.split(": ");
-      // Some statements are sent only when processes race. A function that is gone sends none.
-      const isJudged = problems.has(place) || place.startsWith(BUILT) || !hasPlace(place);
-      return isJudged && !possible.has(exception);
-    };
-    expect(EXCEPTIONS.statements.filter(isUnneeded)).toEqual([]);
+  it("have the shape that a distributed Postgres needs", () => {
+    expect([...problems]).toEqual([]);
   });
 
   it("are of kinds that run on each version of Postgres, if all files of the circle have run", () => {
@@ -155,8 +121,8 @@ describe("statements that the Postgres circle recorded", () => {
   });
 });
 
-it("functions of the database have the shape, and need every exception", async () => {
-  expect(await functionProblems(database.connection.client, columns)).toEqual(EXCEPTIONS.functions);
+it("functions of the database have the shape", async () => {
+  expect(await functionProblems(database.connection.client, columns)).toEqual([]);
 });
 
 it.each([
