@@ -158,23 +158,31 @@ begin
 end $$`,
   `create or replace function faregate_attach_archive(bound timestamptz) returns void
 language plpgsql set search_path from current as $$
-declare
-  reader record;
 begin
   perform faregate_show_archive(bound);
   execute format('create foreign table usage_ledger_archive partition of usage_ledger for values from (minvalue) to (%L)
     server ${SERVER} options (table_name ''usage_archived'')', bound);
   create trigger usage_archive_stray before insert on usage_ledger_archive for each row execute function faregate_archive_stray();
   perform faregate_close_table('usage_ledger_archive');
+  perform faregate_grant_archive('usage_archived');
+end $$`,
+  // Lets all that read the ledger read the archive, and nothing more. Workers check the rights of the caller.
+  `create or replace function faregate_grant_archive(relation text) returns void
+language plpgsql set search_path from current as $$
+declare
+  reader record;
+begin
   for reader in
     select a.grantee::regrole as role from pg_class c, aclexplode(c.relacl) a
     where c.oid = 'usage_ledger'::regclass and a.privilege_type = 'SELECT' and a.grantee not in (0, c.relowner)
   loop
-    execute format('grant select on usage_archived to %s', reader.role);
+    execute format('revoke all on %I from %s', relation, reader.role);
+    execute format('grant select on %I to %s', relation, reader.role);
   end loop;
 end $$`,
   `revoke all on function faregate_archive_stray(), faregate_move_movements(text[], text), faregate_stage_ledger(timestamptz),
-  faregate_swap_ledger(), faregate_show_archive(timestamptz), faregate_attach_archive(timestamptz) from public`,
+  faregate_swap_ledger(), faregate_show_archive(timestamptz), faregate_attach_archive(timestamptz),
+  faregate_grant_archive(text) from public`,
 ];
 
 /** Sizes of the tables that `distribute` moves. */
@@ -229,7 +237,7 @@ export async function makeArchive(client: Connection["client"], readers: readonl
     await run("set local citus.enable_ddl_propagation = on");
     await own(run);
     await distribute("usage_archive", `shard_count => ${SHARDS}, colocate_with => 'none'`);
-    await grantArchive(run);
+    await run("select faregate_grant_archive('usage_archive')");
     for (const table of ["usage_days", "usage_hours"]) {
       await distribute(table, "colocate_with => 'usage_archive'");
       await run(`select truncate_local_data_after_distributing_table('${table}')`);
@@ -260,17 +268,6 @@ const mapping = (name: string, password: string) =>
   `create user mapping if not exists for ${identifier(name)} server ${SERVER} options (user ${literal(name)}${
     password === "" ? "" : `, password ${literal(password)}`
   })`;
-
-/** Lets all that read the ledger read the archive. Workers check the rights of the caller. */
-const grantArchive = (run: (text: string) => Promise<unknown>) =>
-  run(`do $$ declare reader record; begin
-    for reader in
-      select a.grantee::regrole as role from pg_class c, aclexplode(c.relacl) a
-      where c.oid = 'usage_ledger'::regclass and a.privilege_type = 'SELECT' and a.grantee not in (0, c.relowner)
-    loop
-      execute format('grant select on usage_archive to %s', reader.role);
-    end loop;
-  end $$`);
 
 /** Replaces functions that a migration may have replaced, and shows new columns of the archive. Call it after each. */
 export async function renewArchive(client: Connection["client"]): Promise<void> {

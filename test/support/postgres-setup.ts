@@ -35,8 +35,9 @@ const SHARED = Symbol.for("faregate.test-servers");
 /** Strategy of CREATE DATABASE. */
 type Strategy = "file_copy" | "wal_log";
 
-/** Servers of the projects whose tests run on each version of Postgres, and through a pooler. */
-const VERSIONS: Readonly<Record<string, Wanted>> = {
+/** Servers of projects that do not share one: versions of Postgres, poolers, and the coordinator at CITUS_URL. */
+const VERSIONS: Readonly<Record<string, Wanted | "citus">> = {
+  citus: "citus",
   "versions-debian-pooled": { isDebian: true, isPooled: true },
   "versions-debian": { isDebian: true, isPooled: false },
   "versions-embedded-pooled": { isDebian: false, isPooled: true },
@@ -73,10 +74,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   if (project.name === "postgres") forgetStatements();
   const isDurable = NEEDS_DURABILITY.has(project.name);
   const version = VERSIONS[project.name];
-  const isDistributed = project.name === "citus";
-  const { provided, localUrl, pooledUrl, stop } = await (version === undefined && !isDistributed
+  const { provided, localUrl, pooledUrl, stop } = await (version === undefined
     ? shareServer(isDurable)
-    : start(isDistributed ? "citus" : version, isDurable));
+    : start(version, isDurable));
   const isLocal = OVER_SOCKET.has(project.name) && pooledUrl === undefined;
   project.provide("postgres", isLocal ? { ...provided, url: localUrl } : provided);
   // For the processes that tests start.
@@ -106,11 +106,7 @@ async function shareServer(isDurable: boolean): Promise<Running> {
 }
 
 async function start(version: Wanted | "citus" | undefined, isDurable: boolean): Promise<Running> {
-  const server = await (version === "citus"
-    ? coordinator()
-    : version === undefined
-      ? givenServer()
-      : openServers(version));
+  const server = await serverOf(version);
   const template = `faregate_template_${crypto.randomUUID().slice(0, 8)}_test`;
   const dropTemplates = async () => {
     for (const name of [callersTemplateOf(template), template])
@@ -137,6 +133,11 @@ async function start(version: Wanted | "citus" | undefined, isDurable: boolean):
     await stop();
     throw error;
   }
+}
+
+function serverOf(version: Wanted | "citus" | undefined): Promise<Servers> {
+  if (version === undefined) return givenServer();
+  return version === "citus" ? coordinator() : openServers(version);
 }
 
 interface Server {

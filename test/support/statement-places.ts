@@ -60,3 +60,9 @@ export function placeOf(statement: string): string | undefined {
   const before = source.text.slice(0, source.text.indexOf(beginning(count - 1)));
   return `${source.path} ${[...before.matchAll(/§(\w+)/g)].at(-1)?.[1] ?? ""}`.trim();
 }
+
+/** True if the sources have a function of this name in this file, as `placeOf` writes it. */
+export function hasPlace(place: string): boolean {
+  const [path, name = ""] = place.split(" ");
+  return sources.some((source) => source.path === path && source.text.includes(`§${name}`));
+}

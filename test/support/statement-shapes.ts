@@ -3,10 +3,9 @@ import { DISTRIBUTED_TABLES, placementOf } from "./table-placements.ts";
 
 /*
  * The shape that a statement needs on a Postgres that is distributed by contract:
- * - one that locks rows of a distributed table names one contract for each distributed table in it;
+ * - one that locks or writes a distributed table names one contract for each distributed table in it;
  * - distributed tables are joined by their contract;
- * - no table of the coordinator is in a statement that updates or deletes rows of a distributed one, or locks them. Reads may have both,
- *   and so may the rows that are inserted: Citus reads one side first;
+ * - no table of the coordinator is in a statement with a distributed one;
  * - a subquery of a distributed table selects a column: Citus cannot hand on rows without any.
  */
 
@@ -87,9 +86,8 @@ class Statement {
     this.query(node, undefined);
     const problems: string[] = [];
     const names = [...new Set(this.found.map(({ table }) => table))].sort();
-    const locking = this.changed.find((change) => change.startsWith("locks "));
-    if (locking !== undefined && this.found.some((source) => typeof this.root(source) !== "string")) {
-      problems.push(`${locking} without one contract`);
+    if (this.changed.length > 0 && this.found.some((source) => typeof this.root(source) !== "string")) {
+      problems.push(`${this.changed[0]} without one contract`);
     }
     for (const sources of this.joins) {
       const groups = new Set(sources.map((source) => this.root(source)));
@@ -97,8 +95,7 @@ class Statement {
       const tables = [...new Set(sources.map(({ table }) => table))].sort().join(", ");
       problems.push(`joins ${tables} by other than the contract`);
     }
-    const isInPlace = this.changed.some((change) => !change.startsWith("inserts "));
-    if (isInPlace && this.local.size > 0 && names.length > 0) {
+    if (this.local.size > 0 && names.length > 0) {
       problems.push(`needs ${names.join(", ")} beside ${[...this.local].sort().join(", ")} of the coordinator`);
     }
     for (const table of this.withoutColumns) problems.push(`selects no column of ${table}`);
