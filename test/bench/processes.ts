@@ -16,17 +16,21 @@ const TICKS = 100;
  * process, and outside of Linux.
  */
 export function cpuMsOf(pid: number | string | undefined): number {
+  return ((ticksOf(pid) ?? Number.NaN) * 1_000) / TICKS;
+}
+
+/** Returns the ticks of a process. Undefined once it is gone: its parent has them among those of its ended children. */
+function ticksOf(pid: number | string | undefined): number | undefined {
   try {
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
-    const ofChildren = children.reduce((sum, child) => sum + cpuMsOf(child), 0);
+    const ofChildren = children.reduce((sum, child) => sum + (ticksOf(child) ?? 0), 0);
     // The name of the program, in parentheses, may contain spaces.
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
       .replace(/^.*\) /, "")
       .split(" ");
-    const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
-    return (ticks * 1_000) / TICKS + ofChildren;
+    return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), ofChildren);
   } catch {
-    return Number.NaN;
+    return undefined;
   }
 }
 
