@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -79,13 +80,14 @@ function command(name: string, database: TestDatabase, operands: readonly string
   return { child, done: exit.then((code) => ({ code, output: output.trim() })) };
 }
 
-const call = async (method: string, path: string, key?: string, body?: unknown) => {
+const call = async (method: string, path: string, key?: string, body?: unknown, idempotencyKey?: string) => {
   const isForm = body instanceof FormData;
   const response = await fetch(`${address}/api/v1${path}`, {
     method,
     headers: {
       ...(body === undefined || isForm ? {} : { "content-type": "application/json" }),
       ...(key === undefined ? {} : { "x-api-key": key }),
+      ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
     },
     ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
   });
@@ -134,9 +136,21 @@ test("an organization moves under load: each unit that was acknowledged is count
   const acknowledged = Array.from({ length: USERS }, () => 0);
   const answered = new Map<number, number>();
   const over = new AbortController();
+  /** One consumption, repeated with its key while nginx ends the connection: a reload closes those that are idle. */
+  const consumeOnce = async (user: number, idempotencyKey: string) => {
+    const path = `/features/user-${user}/tasker-board`;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await call("POST", path, key, { "tasker-maxTasks": 1 }, idempotencyKey);
+      } catch (error) {
+        const cause = error instanceof Error ? (error.cause as { code?: string } | undefined) : undefined;
+        if (attempt === 5 || !["UND_ERR_SOCKET", "ECONNRESET"].includes(cause?.code ?? "")) throw error;
+      }
+    }
+  };
   const consume = async (user: number) => {
     while (!over.signal.aborted) {
-      const answer = await call("POST", `/features/user-${user}/tasker-board`, key, { "tasker-maxTasks": 1 });
+      const answer = await consumeOnce(user, randomUUID());
       answered.set(answer.status, (answered.get(answer.status) ?? 0) + 1);
       if (answer.status === 200 && answer.body["eval"] === true) acknowledged[user] = (acknowledged[user] ?? 0) + 1;
       else await new Promise((resolve) => setTimeout(resolve, 100));
