@@ -28,6 +28,7 @@ import type { BenchRow } from "./pricing.ts";
 import * as replay from "./replay.ts";
 import * as restore from "./restore.ts";
 import * as roundTrips from "./round-trips.ts";
+import * as runtimes from "./runtimes.ts";
 import * as scheduled from "./scheduled.ts";
 import * as tokens from "./tokens.ts";
 import * as usage from "./usage.ts";
@@ -69,6 +70,7 @@ const NAMED = {
   replay,
   restore,
   "round-trips": roundTrips,
+  runtimes,
   scheduled,
   "usage-records": usageRecords,
   workers,

@@ -8,7 +8,7 @@ import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { freePort, TEST_SECRETS } from "../support/event-server.ts";
 import { contractUsers } from "../support/seed.ts";
-import { builtRestOn, RUNTIMES } from "../runtimes/runtimes.ts";
+import { builtRestOn, type Runtime, RUNTIMES } from "../runtimes/runtimes.ts";
 import { onServer, withDatabase } from "../support/postgres-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
@@ -66,6 +66,8 @@ export interface Pair {
 export interface Sides {
   bare(paths: readonly string[], body: string): Load;
   ours(paths: readonly string[], body: string): Load;
+  /** Starts Faregate on another runtime beside, over the same database. Returns its `ours`. */
+  oursOn(runtime: Runtime): Promise<Sides["ours"]>;
   /** Numbers of all contracts, shuffled against their row order. */
   contracts: readonly number[];
   /** For a peer started beside: a temporary folder, its own database, and a hook to stop it. */
@@ -182,21 +184,38 @@ export async function sideBySide(
     });
     await connection.close();
     const postgresPid = postmasterOf(folder);
-    const [barePort, port] = [await freePort(), await freePort()];
+    const barePort = await freePort();
     const bareUrl = `http://127.0.0.1:${barePort}`;
-    const url = `http://127.0.0.1:${port}`;
-    const environment = { ...TEST_SECRETS, DATABASE_URL: database.localUrl, PORT: String(port), LOG_LEVEL: "warn" };
     const bare = await start(
       [process.execPath, "--import", "tsx", "test/bench/bare-handlers.ts", database.localUrl, String(barePort)],
       {},
       async () => (await fetch(`${bareUrl}/ready`)).ok,
     );
     stops.push(bare.stop);
-    const isUp = async () => (await fetch(`${url}/api/v1/healthcheck`)).ok;
-    const ours = await start(await builtRestOn(RUNTIME), environment, isUp);
-    stops.push(ours.stop);
     const json = { "content-type": "application/json" };
-    await contractPlain(`${url}/api/v1`, key);
+    const startOurs = async (runtime: Runtime) => {
+      const port = await freePort();
+      const url = `http://127.0.0.1:${port}`;
+      const environment = { ...TEST_SECRETS, DATABASE_URL: database.localUrl, PORT: String(port), LOG_LEVEL: "warn" };
+      const isUp = async () => (await fetch(`${url}/api/v1/healthcheck`)).ok;
+      const { pid, stop } = await start(
+        await builtRestOn(runtime, { databaseUrl: database.localUrl }),
+        environment,
+        isUp,
+      );
+      stops.push(stop);
+      const load: Sides["ours"] = (paths, body) => ({
+        url,
+        headers: { ...json, "x-api-key": key },
+        body,
+        paths: paths.map((path) => `/api/v1/features/${path}`),
+        pid,
+        postgresPid,
+      });
+      return { url, load };
+    };
+    const ours = await startOurs(RUNTIME);
+    await contractPlain(`${ours.url}/api/v1`, key);
     const pairs = await pairsOf({
       bare: (paths, body) => ({
         url: bareUrl,
@@ -206,14 +225,8 @@ export async function sideBySide(
         pid: bare.pid,
         postgresPid,
       }),
-      ours: (paths, body) => ({
-        url,
-        headers: { ...json, "x-api-key": key },
-        body,
-        paths: paths.map((path) => `/api/v1/features/${path}`),
-        pid: ours.pid,
-        postgresPid,
-      }),
+      ours: ours.load,
+      oursOn: async (runtime) => (await startOurs(runtime)).load,
       contracts: numbers.map((i) => (i * 157) % CONTRACTS),
       folder,
       newDatabase: async (name) => {

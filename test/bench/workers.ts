@@ -32,7 +32,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     const pricing = pricingOf("Meter", 30, true);
     const key = await contractUsers(connection, { pricing, service: "meter", plan: "ALL", userIds });
     await connection.close();
-    const command = await builtRestOn(RUNTIME, true);
+    const command = await builtRestOn(RUNTIME, { hasWorkers: true });
     for (const workers of [1, WORKERS]) {
       servers.push(await startRestServer(command, database.url, { WORKERS: String(workers) }));
     }

@@ -235,7 +235,7 @@ describe.each(RUNTIMES)("two workers behind one port, on %s,", (runtime) => {
     expect(new Set(names).size).toBe(names.length);
     const { port: PORT } = new URL(server().url);
     for (const WORKERS of ["1", "2"]) {
-      expect(await refused(await builtRestOn(runtime, true), database().url, { PORT, WORKERS })).toBe(
+      expect(await refused(await builtRestOn(runtime, { hasWorkers: true }), database().url, { PORT, WORKERS })).toBe(
         `the server did not start: Port ${PORT} is already in use: stop what listens there, or set PORT to another port.\n`,
       );
     }

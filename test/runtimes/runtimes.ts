@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { resolve } from "node:path";
 import { promisify } from "node:util";
 import { buildServer, isServerStale } from "../../src/entries/build/server.ts";
-import { type Command, denoPermissions } from "../../src/entries/launcher/runtimes.ts";
+import { type Command, type DenoNeeds, denoPermissions } from "../../src/entries/launcher/runtimes.ts";
 
 /** The runtimes in the order of the table in src/docs/runtimes.md. */
 export const RUNTIMES = ["Node 20", "Node 22", "Node 24", "Bun", "Deno", "workerd"] as const;
@@ -27,15 +27,15 @@ async function nodeProgram(line: string): Promise<string> {
 const installed = (name: string) => resolve(ROOT, "node_modules/.bin", name);
 
 /**
- * Returns the command that runs a script limited to the network, the environment and this project's files. `hasWorkers`: it
- * may also start processes.
+ * Returns the command that runs a script limited to the network, the environment and this project's files. `needs`: what it
+ * may use beside them.
  */
-export async function programOf(runtime: Exclude<Runtime, "workerd">, hasWorkers = false): Promise<Command> {
+export async function programOf(runtime: Exclude<Runtime, "workerd">, needs: DenoNeeds = {}): Promise<Command> {
   switch (runtime) {
     case "Bun":
       return [installed("bun")];
     case "Deno":
-      return [installed("deno"), "run", ...denoPermissions({ hasWorkers })];
+      return [installed("deno"), "run", ...denoPermissions(needs)];
     case "Node 20":
       // Newer Node versions run TypeScript sources directly.
       return [await nodeProgram("20"), "--import", "tsx"];
@@ -45,16 +45,16 @@ export async function programOf(runtime: Exclude<Runtime, "workerd">, hasWorkers
 }
 
 /** Returns the command of the REST process: on Node the built one, as containers run it. */
-export async function builtRestOn(runtime: Runtime, hasWorkers = false): Promise<Command> {
-  if (runtime === "workerd" || !runtime.startsWith("Node")) return restOn(runtime, hasWorkers);
+export async function builtRestOn(runtime: Runtime, needs: DenoNeeds = {}): Promise<Command> {
+  if (runtime === "workerd" || !runtime.startsWith("Node")) return restOn(runtime, needs);
   if (isServerStale()) await buildServer();
   const [program] = await programOf(runtime);
   return [program, "dist/server/node.js"];
 }
 
 /** Returns the command that starts the REST process on a runtime, from its sources. */
-export async function restOn(runtime: Runtime, hasWorkers = false): Promise<Command> {
+export async function restOn(runtime: Runtime, needs: DenoNeeds = {}): Promise<Command> {
   if (runtime === "workerd") return [process.execPath, "--import", "tsx", "src/entries/launcher/dev-worker.ts"];
   const entry = runtime === "Bun" ? "bun" : runtime === "Deno" ? "deno" : "node";
-  return [...(await programOf(runtime, hasWorkers)), `src/entries/${entry}.ts`];
+  return [...(await programOf(runtime, needs)), `src/entries/${entry}.ts`];
 }

@@ -30,7 +30,7 @@ export async function startWorkers(
   environment: Record<string, string> = {},
   runtime: Runtime = "Node 20",
 ): Promise<RunningWorkers> {
-  const server = await startRestServer(await builtRestOn(runtime, true), databaseUrl, {
+  const server = await startRestServer(await builtRestOn(runtime, { hasWorkers: true }), databaseUrl, {
     WORKERS: "2",
     METRICS_TOKEN,
     LOG_LEVEL: "info",

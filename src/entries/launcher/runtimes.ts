@@ -61,7 +61,7 @@ export function workerCommand(): Command {
 }
 
 /** Settings that decide about the permissions of a REST process on Deno. */
-interface DenoNeeds {
+export interface DenoNeeds {
   hasWorkers?: boolean;
   databaseUrl?: string | undefined;
 }
