@@ -66,8 +66,8 @@ export interface Pair {
 export interface Sides {
   bare(paths: readonly string[], body: string): Load;
   ours(paths: readonly string[], body: string): Load;
-  /** Starts Faregate on another runtime beside, over the same database. Returns its `ours`. */
-  oursOn(runtime: Runtime): Promise<Sides["ours"]>;
+  /** Starts Faregate on another runtime beside, over the same database. What it returns sends a load of `ours` there. */
+  oursOn(runtime: Runtime): Promise<(load: Load) => Load>;
   /** Numbers of all contracts, shuffled against their row order. */
   contracts: readonly number[];
   /** For a peer started beside: a temporary folder, its own database, and a hook to stop it. */
@@ -204,15 +204,7 @@ export async function sideBySide(
         isUp,
       );
       stops.push(stop);
-      const load: Sides["ours"] = (paths, body) => ({
-        url,
-        headers: { ...json, "x-api-key": key },
-        body,
-        paths: paths.map((path) => `/api/v1/features/${path}`),
-        pid,
-        postgresPid,
-      });
-      return { url, load };
+      return { url, pid };
     };
     const ours = await startOurs(RUNTIME);
     await contractPlain(`${ours.url}/api/v1`, key);
@@ -225,8 +217,17 @@ export async function sideBySide(
         pid: bare.pid,
         postgresPid,
       }),
-      ours: ours.load,
-      oursOn: async (runtime) => (await startOurs(runtime)).load,
+      ours: (paths, body) => ({
+        ...ours,
+        headers: { ...json, "x-api-key": key },
+        body,
+        paths: paths.map((path) => `/api/v1/features/${path}`),
+        postgresPid,
+      }),
+      oursOn: async (runtime) => {
+        const other = await startOurs(runtime);
+        return (load) => ({ ...load, ...other });
+      },
       contracts: numbers.map((i) => (i * 157) % CONTRACTS),
       folder,
       newDatabase: async (name) => {
