@@ -30,11 +30,11 @@ export function serviceAddress(url: unknown): ServiceAddress {
 }
 
 /**
- * Returns true if the user id can be part of a request path. Dots and lone surrogates cannot: URL parsing resolves dots
- * even when percent-encoded, and half a surrogate pair has no encoding.
+ * Returns true if a text can be a segment of a request path, as the id of a user must. Dots and lone surrogates cannot: URL
+ * parsing resolves dots even when percent-encoded, and half a surrogate pair has no encoding.
  */
-export function isUserId(userId: unknown): boolean {
-  return typeof userId === "string" && !/^(\s*|\.\.?)$|\p{Cs}/u.test(userId);
+export function isSegment(text: unknown): text is string {
+  return typeof text === "string" && !/^(\s*|\.\.?)$|\p{Cs}/u.test(text);
 }
 
 function parseUrl(text: string): URL | undefined {

@@ -96,7 +96,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     const isNamed = (key: unknown): key is { x: string } =>
       isObject(key) && key["kid"] === kid && key["crv"] === "Ed25519" && typeof key["x"] === "string";
     const keys = await keysFor(isNamed);
-    if (keys === undefined) return "unavailable";
+    if (!Array.isArray(keys)) return "unavailable";
     const key = keys.find(isNamed);
     if (key === undefined) return "key";
     const verdict = await isSigned(key.x, signature, signed);

@@ -1,3 +1,4 @@
+import { LONGEST_TIMER_MS } from "../client/back/transport.ts";
 import { aborted } from "../client/request.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
 
@@ -22,7 +23,8 @@ export function startDeadline(milliseconds: number, signal: AbortSignal | undefi
   const controller = new AbortController();
   const late = () => new ServiceRequestError("TIMEOUT", `The service did not answer within ${milliseconds / 1000} s.`);
   const timers: ReturnType<typeof setTimeout>[] = [];
-  const abortAfter = (time: number, ended: AbortController) => timers.push(setTimeout(() => ended.abort(late()), time));
+  const abortAfter = (time: number, ended: AbortController) =>
+    timers.push(setTimeout(() => ended.abort(late()), Math.min(time, LONGEST_TIMER_MS)));
   abortAfter(milliseconds, controller);
   const abort = () => controller.abort(aborted());
   if (signal?.aborted === true) abort();

@@ -8,9 +8,15 @@ export interface Asked {
   readonly spender?: string;
 }
 
-/** Returns the user and member of an evaluation; undefined where the service refuses: for a spender that is no path, and U+0000. */
+/** Length of the longest id of a contract's user. Longer ones could make a request too large that other calls share. */
+const MAX_USER_ID_LENGTH = 512;
+
+/**
+ * Returns the user and member of an evaluation; undefined where the service refuses: for a spender that is no path, and for a
+ * user id that no contract can have.
+ */
 export function askedOf(userId: string, spender: Spender | undefined): Asked | undefined {
-  if (userId.includes("\0")) return undefined;
+  if (typeof userId !== "string" || userId.length > MAX_USER_ID_LENGTH || userId.includes("\0")) return undefined;
   if (spender === undefined) return { userId };
   const path = spenderPath(spender) ?? "";
   if (parseSpender(path) === undefined) return undefined;

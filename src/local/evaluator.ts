@@ -1,4 +1,5 @@
 import { Faregate } from "../client/back/faregate.ts";
+import { spenderPath } from "../client/back/budgets.ts";
 import type { Consumption, EvaluationOptions } from "../client/back/evaluation-options.ts";
 import type { FeatureAnswer } from "../client/back/feature-answers.ts";
 import { DEADLINE_MS, segment } from "../client/back/transport.ts";
@@ -56,22 +57,23 @@ class Evaluator implements LocalEvaluator {
     return this.entries.state;
   }
 
-  evaluate(userId: string, featureId: FeatureId, options = NO_OPTIONS): Promise<LocalAnswer> {
-    const entry = this.entries.get(userId, options.spender);
+  async evaluate(userId: string, featureId: FeatureId, options = NO_OPTIONS): Promise<LocalAnswer> {
+    const entry = decidesHere(options) ? this.entries.get(userId, options.spender) : undefined;
     if (entry !== undefined && options.signal === undefined) {
       const now = performance.now();
       const ageMs = this.entries.ageOf(entry, now);
       if (this.entries.mayAnswer(entry, ageMs, now) && entry.refusal === null) {
         const result = entry.answers.one(featureId, options.server === true);
-        if (result !== null) {
+        // An error may be that of an id that is refused below.
+        if (result?.error === null) {
           entry.isUsed = true;
           this.counts.local += 1;
-          return Promise.resolve(localAnswer(result, ageMs, options));
+          return localAnswer(result, ageMs, options);
         }
         const answer = this.leased?.atOnce(entry, featureId, options, { now, ageMs });
         if (answer !== undefined) {
           this.counts.lease += 1;
-          return Promise.resolve(answer);
+          return answer;
         }
       }
     }
@@ -130,6 +132,7 @@ class Evaluator implements LocalEvaluator {
   private async within<T>(options: EvaluationOptions, call: (deadline: Deadline) => Promise<T>): Promise<T> {
     const deadline = startDeadline(options.deadlineMs ?? this.deadlineMs, options.signal);
     try {
+      deadline.signal.throwIfAborted();
       return await call(deadline);
     } finally {
       deadline.clear();
@@ -145,16 +148,16 @@ class Evaluator implements LocalEvaluator {
     this.requireOpen();
     segment("featureId", featureId);
     // A copy, because the caller may change the amounts meanwhile.
-    const { consumption, spender } = given;
+    const { consumption } = given;
     const options = {
       ...given,
       consumption: consumption && copyOf(consumption),
-      spender: typeof spender === "object" ? [...spender] : spender,
+      spender: spenderPath(given.spender),
     };
     const consumes = Object.keys(options.consumption ?? {}).length > 0;
     // Leaves time for the service's client, which knows what may be answered about consumption in an outage.
     const bounded = { ...options, signal: consumes ? deadline.early(0.5) : deadline.signal };
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS && decidesHere(options); attempt += 1) {
       const found = await this.entries.find(userId, bounded, consumes && options.dryRun !== true);
       if (found === undefined) break;
       if (found.entry === undefined) {
@@ -188,6 +191,9 @@ class Evaluator implements LocalEvaluator {
     if (this.state === "closed") throw closedError();
   }
 }
+
+/** False for a call that is decided without blocks: memory and leases have the limits with them. */
+const decidesHere = ({ blocks }: LocalOptions): boolean => blocks !== false;
 
 const DENIED = { limit: null, used: null, error: null };
 const FALLBACK = { source: "fallback", stale: true, ageMs: null } as const;

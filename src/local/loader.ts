@@ -1,5 +1,4 @@
-import { isOutage } from "../client/back/fallback-cache.ts";
-import { expected, type Transport } from "../client/back/transport.ts";
+import { expected, mayRepeat, type Transport } from "../client/back/transport.ts";
 import { isObject } from "../client/pricing-token.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import {
@@ -21,6 +20,8 @@ const MAX_CALLS = 4;
 /** Times that a change during a call makes it repeat for one user. Its answer is true at the moment of the request. */
 const MAX_VOIDED = 3;
 const FIRST_WAIT_MS = 100;
+/** The service limits the calls of a key per second. */
+const RATE_WINDOW_MS = 1_000;
 
 /** The service answers in a format that this version does not know. */
 export class UnknownFormat extends Error {}
@@ -196,16 +197,18 @@ export class Loader {
     const endsAt = performance.now() + this.deadlineMs;
     for (let attempt = 0; ; attempt += 1) {
       const askedAt = performance.now();
+      const call = { method: "POST", path: "/snapshot", body, isRead: true } as const;
       try {
-        const call = { method: "POST", path: "/snapshot", body, isRead: true } as const;
         const answer = await this.transport.send(call, {
           signal: this.closed.signal,
           deadlineMs: endsAt - askedAt,
         });
         return { answer: expected(answer, isSnapshot), askedAt };
       } catch (error) {
-        if (!isOutage(error) || attempt >= this.retries || this.closed.signal.aborted) throw error;
-        const waitMs = Math.random() * FIRST_WAIT_MS * 2 ** attempt;
+        if (!(error instanceof ServiceRequestError) || !mayRepeat(call, error)) throw error;
+        if (attempt >= this.retries || this.closed.signal.aborted) throw error;
+        const firstWaitMs = error.status === 429 ? RATE_WINDOW_MS : FIRST_WAIT_MS;
+        const waitMs = Math.random() * firstWaitMs * 2 ** attempt;
         if (performance.now() + waitMs >= endsAt) throw error;
         await pause(waitMs, this.closed.signal);
       }

@@ -1,4 +1,5 @@
 import { ErrorCode, ProviderEvents, ProviderFatalError } from "@openfeature/server-sdk";
+import { isSegment } from "../client/address.ts";
 import { isOutage } from "../client/back/fallback-cache.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import { ofrepFlag } from "../core/ofrep.ts";
@@ -90,9 +91,13 @@ export class FaregateLocalProvider extends BackEndProvider {
     if (this.evaluator === undefined) {
       return failure(defaultValue, ErrorCode.PROVIDER_NOT_READY, "The provider is not initialized, or closed.");
     }
+    // The evaluator rejects these ids, for which the service finds no contract.
+    if (!isSegment(userId)) {
+      return failure(defaultValue, ErrorCode.INVALID_CONTEXT, "targetingKey must be the userId of a contract.");
+    }
     try {
-      // The service refuses an empty path.
-      const path = spender === undefined || typeof spender === "string" ? spender : "";
+      // The service refuses an empty path, and takes null for none.
+      const path = typeof spender === "string" ? spender : spender == null ? undefined : "";
       const options = { server: this.localOptions.server, explain: true, spender: path };
       const answer = await this.evaluator.evaluate(userId, flagKey, options);
       const { error, reason, stale } = answer;

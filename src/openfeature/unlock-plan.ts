@@ -13,7 +13,8 @@ export function withUnlockPlan<P extends Provider>(
   provider.resolveBooleanEvaluation = async (flagKey, defaultValue, context, logger) => {
     const details = await resolve(flagKey, defaultValue, context, logger);
     if (details.value || details.errorCode !== undefined) return details;
-    const unlockPlan = await findPlan(context.targetingKey ?? "", flagKey).catch(() => null);
+    const find = async () => findPlan(context.targetingKey ?? "", flagKey);
+    const unlockPlan = await find().catch(() => null);
     return unlockPlan ? { ...details, flagMetadata: { ...details.flagMetadata, unlockPlan } } : details;
   };
   return provider;

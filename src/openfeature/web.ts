@@ -10,6 +10,7 @@ import {
   type ResolutionDetails,
   TargetingKeyMissingError,
 } from "@openfeature/web-sdk";
+import { isSegment } from "../client/address.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import type { PricingTokenPayload } from "../client/pricing-token.ts";
 import { ServiceClient } from "../client/front/service-client.ts";
@@ -153,9 +154,10 @@ export class FaregateWebProvider implements Provider {
     clearTimeout(this.retry);
     try {
       // A token source may know the user by other means.
-      if (!this.options.tokenSource && !context.targetingKey) {
+      if (!this.options.tokenSource && !isSegment(context.targetingKey)) {
         this.reset();
-        throw (this.rejection = new TargetingKeyMissingError("targetingKey must be the userId of a contract."));
+        const Rejection = context.targetingKey ? InvalidContextError : TargetingKeyMissingError;
+        throw (this.rejection = new Rejection("targetingKey must be the userId of a contract."));
       }
       this.release ??= client.retain(this.options.url !== undefined);
       if (this.options.tokenSource) await this.loadFromSource(isSameUser);
@@ -256,9 +258,9 @@ const EVENT = {
   error: ProviderEvents.Error,
 } as const;
 
-/** Returns the path of the one who spends. The service refuses the empty one, which stands for anything but a text. */
+/** Returns the path of the one who spends. The service refuses the empty one, which stands for anything but a text or null. */
 function spenderOf({ spender }: EvaluationContext): string | undefined {
-  return spender === undefined || typeof spender === "string" ? spender : "";
+  return typeof spender === "string" ? spender : spender == null ? undefined : "";
 }
 
 /** Returns true for errors that a retry can fix: no response, status 429, or a status from 500. */

@@ -55,7 +55,7 @@ describe.each([
   /** The next event of that name, within the five seconds that its own suite waits. */
   const heard = (event: string) =>
     new Promise<unknown>((done, fail) => {
-      const timer = setTimeout(() => fail(new Error(`${event} was not heard`)), 5000);
+      const timer = setTimeout(() => fail(new Error(`${event} was not heard`)), 30_000);
       client.on(event, (details) => {
         clearTimeout(timer);
         done(details);

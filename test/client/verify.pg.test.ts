@@ -128,6 +128,11 @@ describe("with keys that are given", () => {
     expect(requests).toEqual([]);
   });
 
+  it("does not reject where the keys are no list", async () => {
+    const verifier = verifierOf({ jwks: JSON.parse('{"keys":{}}'), organizationId: "org" });
+    expect(await verifier.verify(await sign(CLAIMS))).toMatchObject({ reason: "unavailable" });
+  });
+
   it.each([
     ["no key", []],
     ["another key id", [{ ...RFC_KEY, kid: "x" }]],

@@ -8,7 +8,7 @@ import { createLocalEvaluator } from "../../src/local/local.ts";
 declare const Deno: { args: string[] } | undefined;
 const [url = "", apiKey = "", userId = ""] = typeof Deno === "undefined" ? process.argv.slice(2) : Deno.args;
 const local = createLocalEvaluator({ url, apiKey, maxStaleMs: 60_000, timeoutMs: 1000, retries: 0 });
-for (let closing = Date.now() + 60_000; Date.now() < closing;) {
+for (let closing = Date.now() + 180_000; Date.now() < closing;) {
   const answer = await local.evaluate(userId, "tasker-darkMode").catch(() => undefined);
   const knownAt = answer?.ageMs == null ? null : Date.now() - answer.ageMs - 1;
   console.log(JSON.stringify({ knownAt, eval: answer?.eval, stale: answer?.stale, state: local.state }));

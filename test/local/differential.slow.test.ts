@@ -112,7 +112,7 @@ test("local answers are the service's while contracts change", async () => {
         const local = createLocalEvaluator({ url: ORIGIN, apiKey: key, fetch: line.fetch });
         const client = new Faregate({ url: ORIGIN, apiKey: key, fetch: line.fetch });
         try {
-          await expect.poll(() => local.state, { timeout: 10_000, interval: 5 }).toBe("connected");
+          await expect.poll(() => local.state, { timeout: 30_000, interval: 5 }).toBe("connected");
           const features = [...new Set(versions.flatMap(({ pricing }) => pricing.features.map(({ name }) => name)))];
           await local.preload(["ada"]);
           for (const change of steps) {
@@ -146,7 +146,7 @@ test("local answers are the service's while contracts change", async () => {
                   const answer = await local.evaluate("ada", "acme-none").catch(() => undefined);
                   return performance.now() - (answer?.ageMs ?? Infinity) - 1 >= since;
                 },
-                { timeout: 10_000, interval: 5 },
+                { timeout: 30_000, interval: 5 },
               )
               .toBe(true);
             expect(await answersOf(local, "ada", features)).toEqual(await answersOf(client.features, "ada", features));

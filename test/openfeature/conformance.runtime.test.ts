@@ -20,6 +20,7 @@ import { type Backend, startBackend } from "./backend.ts";
  * such flags: text, number and structure values, and disabled flags.
  */
 
+const soon = { timeout: 15_000 };
 let backend: Backend;
 beforeAll(async () => {
   backend = await startBackend();
@@ -243,14 +244,14 @@ test("@openfeature/ofrep-web-provider polls with the ETag: 304 as long as nothin
   await Web.setProviderAndWait("polling", typed(provider), { targetingKey: "poll" });
   const client = Web.getClient("polling");
   client.addHandler(ProviderEvents.ConfigurationChanged, (details) => changed.push(details?.flagsChanged));
-  await vi.waitFor(() => expect(statuses.slice(0, 4)).toEqual([200, 304, 304, 304]));
+  await vi.waitFor(() => expect(statuses.slice(0, 4)).toEqual([200, 304, 304, 304]), soon);
   expect(changed).toEqual([]);
   await backend.use("poll", 10);
-  await vi.waitFor(() => expect(changed).toEqual([["boolean-limited-flag"]]));
+  await vi.waitFor(() => expect(changed).toEqual([["boolean-limited-flag"]]), soon);
   expect(client.getBooleanDetails("boolean-limited-flag", true)).toMatchObject({
     value: false,
     flagMetadata: { remaining: 0, reason: "LIMIT_REACHED" },
   });
-  await vi.waitFor(() => expect(statuses.at(-1)).toBe(304));
+  await vi.waitFor(() => expect(statuses.at(-1)).toBe(304), soon);
   expect(statuses.filter((status) => status === 200)).toHaveLength(2);
 });

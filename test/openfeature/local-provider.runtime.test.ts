@@ -107,6 +107,16 @@ test("a spender who is no member is an INVALID_CONTEXT", async () => {
   expect((await call("DELETE", "/contracts/ada/members/grace", { key })).status).toBe(204);
 });
 
+test("a targeting key that no user can have is an INVALID_CONTEXT, and null is no spender", async () => {
+  const { client, registered } = register();
+  await registered;
+  for (const targetingKey of [" ", "..", "\ud800"]) {
+    const details = await client.getBooleanDetails("boolean-flag", false, { targetingKey });
+    expect(details).toMatchObject({ value: false, errorCode: "INVALID_CONTEXT" });
+  }
+  expect(await client.getBooleanValue("boolean-flag", false, { ...ada, spender: null })).toBe(true);
+});
+
 test("an archived pricing is announced, and the next answer has it", async () => {
   const { client, events, registered } = register();
   await registered;

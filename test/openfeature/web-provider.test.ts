@@ -60,6 +60,15 @@ test("the constructor rejects an invalid URL", () => {
   expect(() => new FaregateWebProvider({ url: "localhost", apiKey: "k" })).toThrow("config.url must be an absolute");
 });
 
+test("a targeting key that no user can have is an INVALID_CONTEXT, without a request", async () => {
+  const fetch = vi.fn<typeof globalThis.fetch>();
+  const provider = new FaregateWebProvider({ url: "http://localhost", apiKey: "k", fetch });
+  const registered = OpenFeature.setProviderAndWait(domain, provider, { targetingKey: ".." });
+  await expect(registered).rejects.toMatchObject({ code: "INVALID_CONTEXT" });
+  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: false, errorCode: "INVALID_CONTEXT" });
+  expect(fetch).not.toHaveBeenCalled();
+});
+
 test("the provider calls the token source once with the context, and evaluates its token without a request", async () => {
   await start({ targetingKey: "ada", plan: "PRO" });
   expect(asked).toEqual([{ targetingKey: "ada", plan: "PRO" }]);

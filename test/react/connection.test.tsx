@@ -65,7 +65,7 @@ const page = (more: Partial<ServiceConfiguration> = {}, children: ReactNode = <S
 const eventually = async (check: () => void) => {
   Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: false });
   try {
-    await vi.waitFor(check, { timeout: 4000, interval: 10 });
+    await vi.waitFor(check, { timeout: 20_000, interval: 10 });
   } finally {
     Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
   }
@@ -185,7 +185,7 @@ describe.each([{ strict: false }, { strict: true }])("with a connection, StrictM
   test("row 10: it shows loading when the token expires while a refresh is under way", async () => {
     const mounted = await mount(page(), { strict });
     server.answer = (_user, response) =>
-      answerWith(response, { pricingToken: token({ "zoom-meetings": true }, { exp: inSeconds(2) }) });
+      answerWith(response, { pricingToken: token({ "zoom-meetings": true }, { exp: inSeconds(5) }) });
     await act(() => client.setUserId("ada"));
     expect(mounted.text()).toBe("ON");
     const held: (() => void)[] = [];
@@ -196,7 +196,7 @@ describe.each([{ strict: false }, { strict: true }])("with a connection, StrictM
     });
     expect(mounted.text()).toBe("ON");
     await eventually(() => expect(mounted.text()).toBe("LOADING"));
-    await vi.waitFor(() => expect(held).toHaveLength(1));
+    await vi.waitFor(() => expect(held).toHaveLength(1), { timeout: 20_000 });
     held[0]?.();
     await act(async () => refresh);
     expect(mounted.text()).toBe("ON");
@@ -214,7 +214,7 @@ describe.each([{ strict: false }, { strict: true }])("with a connection, StrictM
     expect(mounted.text()).toBe("DEFAULT");
     await act(async () => tokens.update(token({}, { exp: inSeconds(-1) })));
     expect(mounted.text()).toBe("LOADING");
-    await vi.waitFor(() => expect(held).toHaveLength(1));
+    await vi.waitFor(() => expect(held).toHaveLength(1), { timeout: 20_000 });
     held[0]?.();
     await act(async () => asked);
     expect(mounted.text()).toBe("ON");

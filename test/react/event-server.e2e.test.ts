@@ -84,7 +84,7 @@ function Page() {
 
 const key = () => api.callers.all.key;
 const shows = (text: string) =>
-  vi.waitFor(() => expect(document.body.textContent).toBe(text), { timeout: 8000, interval: 20 });
+  vi.waitFor(() => expect(document.body.textContent).toBe(text), { timeout: 30_000, interval: 20 });
 
 beforeAll(async () => {
   const keyring = await testKeyring();
@@ -120,7 +120,7 @@ afterAll(async () => {
 
 test("with a PREMIUM contract both features show, with what remains", async () => {
   await shows("on on 5");
-  await vi.waitFor(() => expect(events).toContain("synchronized"), { timeout: 5000 });
+  await vi.waitFor(() => expect(events).toContain("synchronized"), { timeout: 30_000 });
 });
 
 test("after consumption and a refresh less remains", async () => {
@@ -139,8 +139,8 @@ test("when the pricing is archived with BASIC as fallback, the page loses what B
     body,
   });
   expect(archived.status).toBe(200);
-  await vi.waitFor(() => expect(events).toContain("Gazette 1.0.0"), { timeout: 8000 });
-  await vi.waitFor(() => expect(document.body.textContent).toMatch(/^\w+ off /), { timeout: 8000, interval: 20 });
+  await vi.waitFor(() => expect(events).toContain("Gazette 1.0.0"), { timeout: 30_000 });
+  await vi.waitFor(() => expect(document.body.textContent).toMatch(/^\w+ off /), { timeout: 30_000, interval: 20 });
 });
 
 test("a user without a contract sees the error, and the promise says why", async () => {

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { act, useEffect } from "react";
 import { expect, test } from "vitest";
 import * as react from "../../src/react/react.ts";
@@ -72,6 +74,13 @@ test("useFeature says limit, use, error and reason; useUsage what remains", asyn
     [{ status: "off", enabled: false, limit: null, used: null, error, reason: null }, none],
     [{ status: "error", enabled: false, limit: null, used: null, error: null, reason: "not-found" }, none],
   ]);
+});
+
+test("every hook of the guide can be imported", () => {
+  const guide = readFileSync(resolve(import.meta.dirname, "../../src/docs/clients.md"), "utf8");
+  const hooks = [...guide.matchAll(/`(use[A-Z]\w+)\(/g)].map(([, name = ""]) => name);
+  expect(hooks.length).toBeGreaterThan(5);
+  expect(hooks.filter((name) => !(name in react))).toEqual([]);
 });
 
 test("the published names are the same objects", () => {

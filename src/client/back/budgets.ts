@@ -1,7 +1,7 @@
 import { isObject } from "../pricing-token.ts";
 import type { FallbackCache } from "./fallback-cache.ts";
 import { instant } from "./subscription.ts";
-import { type CallOptions, segment, type Transport } from "./transport.ts";
+import { type CallOptions, listOf, segment, type Transport } from "./transport.ts";
 
 /**
  * The one who spends: up to four ids, such as team, person, agent and run. A text is a path, whose ids are percent-encoded where
@@ -80,9 +80,15 @@ export type Budget = Readonly<{
   denied: Readonly<{ spender: string | null; amount: number; at: string }> | null;
 }>;
 
-/** Returns the path of a spender, for a query. */
+const areTexts = listOf((value): value is string => typeof value === "string");
+
+/**
+ * Returns the path of a spender, for a query.
+ * @throws Error for a spender that is no path.
+ */
 export function spenderPath(spender: Spender | undefined): string | undefined {
   if (spender === undefined || typeof spender === "string") return spender;
+  if (!areTexts(spender)) throw new Error("spender must be a string, or a list of strings");
   return spender.map((id) => id.replaceAll("%", "%25").replaceAll("/", "%2F").replace(/^\*$/, "%2A")).join("/");
 }
 

@@ -27,7 +27,7 @@ export class Faregate {
 
   /**
    * Checks the options.
-   * @throws Error that names `config.url` or `config.apiKey`.
+   * @throws Error that names the invalid option.
    */
   constructor(options: FaregateOptions) {
     const transport = new Transport(options);

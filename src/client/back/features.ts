@@ -70,15 +70,16 @@ export class Features {
     const idempotencyKey = consumes ? (options.idempotencyKey ?? crypto.randomUUID()) : undefined;
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
     const spender = spenderPath(options.spender);
-    const query = { server, strict, dryRun, explain, blocks: blocks === false ? false : undefined, spender };
+    // As text, because a query leaves out what is false.
+    const query = { server, strict, dryRun, explain, blocks: blocks === false ? "false" : undefined, spender };
     const call = { method: "POST", path, query, body: consumption, isRead: !consumes, idempotencyKey } as const;
     const denied = { limit: null, used: null, error: null };
     const answer = await this.fallbackCache.answer<FeatureResult>(
-      { userId, key: keyOf(`one ${server} ${featureId}`, spender), options },
+      { userId, key: keyOf(`one ${server} ${blocks !== false} ${featureId}`, spender), options },
       () => this.transport.ask(call, isResult, options),
       {
         // A dry run with amounts describes a hypothetical consumption, so do not cache it.
-        isCacheable: (result) => result.error === null && !(hasAmounts && dryRun) && blocks !== false,
+        isCacheable: (result) => result.error === null && !(hasAmounts && dryRun),
         fallback: consumes && options.acceptUncounted !== true ? undefined : (isOpen) => ({ eval: isOpen, ...denied }),
       },
     );

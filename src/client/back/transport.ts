@@ -1,4 +1,4 @@
-import { serviceAddress } from "../address.ts";
+import { isSegment, serviceAddress } from "../address.ts";
 import { ServiceRequestError } from "../service-request-error.ts";
 import { isObject } from "../pricing-token.ts";
 import { aborted, exchange, responseError, type ServiceAnswer } from "../request.ts";
@@ -90,6 +90,11 @@ export function expected<T>({ status, body }: ServiceAnswer, isIt: Guard<T>): T 
  * @internal
  */
 export const DEADLINE_MS = 15_000;
+/**
+ * Longer timers overflow, and fire at once.
+ * @internal
+ */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 2_000;
 
@@ -100,12 +105,16 @@ export class Transport {
 
   /**
    * Checks the options.
-   * @throws Error that names `url` or `apiKey`.
+   * @throws Error that names the invalid option.
    */
   constructor(options: TransportOptions) {
     this.baseUrl = serviceAddress(options.url).httpUrl;
     if (typeof options.apiKey !== "string" || options.apiKey.trim() === "") {
       throw new Error("config.apiKey must be a non-empty string");
+    }
+    for (const name of ["timeoutMs", "deadlineMs", "retries"] as const) {
+      const { [name]: value = 0 } = options;
+      if (typeof value !== "number" || !(value >= 0)) throw new Error(`config.${name} must be a number of at least 0`);
     }
     this.options = options;
   }
@@ -121,7 +130,8 @@ export class Transport {
     const endsAt = performance.now() + (options.deadlineMs ?? deadlineMs);
     for (let attempt = 0; ; attempt += 1) {
       const left = endsAt - performance.now();
-      const outcome = await this.attempt(call, options.signal, Math.min(options.timeoutMs ?? timeoutMs, left));
+      const attemptMs = Math.min(options.timeoutMs ?? timeoutMs, left, LONGEST_TIMER_MS);
+      const outcome = await this.attempt(call, options.signal, attemptMs);
       if (!(outcome instanceof ServiceRequestError) && outcome.ok) return outcome;
       const failure = outcome instanceof ServiceRequestError ? outcome : responseError(outcome);
       failure.idempotencyKey = call.idempotencyKey;
@@ -170,12 +180,12 @@ export class Transport {
 
 /**
  * Encodes a text as one path segment.
- * @throws Error for texts that URLs cannot have there: empty, `.` and `..`.
+ * @throws Error for texts that URLs cannot have there: empty, `.`, `..` and ill-formed Unicode.
  * @internal
  */
 export function segment(name: string, value: string): string {
-  if (typeof value !== "string" || /^(\s*|\.\.?)$/.test(value)) {
-    throw new Error(`${name} must be a non-empty string other than '.' and '..'`);
+  if (!isSegment(value)) {
+    throw new Error(`${name} must be a non-empty string other than '.' and '..', in well-formed Unicode`);
   }
   return `/${encodeURIComponent(value)}`;
 }
@@ -187,8 +197,11 @@ function queryText(query: Query = {}): string {
   return pairs.length === 0 ? "" : `?${new URLSearchParams(pairs).toString()}`;
 }
 
-/** 429 rejects before any effect. After other failures the call may have had its effect. */
-function mayRepeat({ method, isRead, idempotencyKey }: Call, { code, status }: ServiceRequestError): boolean {
+/**
+ * Returns true if a failed call may be sent again. 429 rejects before any effect; after other failures it may have had its effect.
+ * @internal
+ */
+export function mayRepeat({ method, isRead, idempotencyKey }: Call, { code, status }: ServiceRequestError): boolean {
   if (status === 429) return true;
   const canDoNoHarm = method === "GET" || isRead === true || idempotencyKey !== undefined;
   return canDoNoHarm && (code === "TIMEOUT" || code === "NETWORK" || status === 408 || (status ?? 0) >= 500);

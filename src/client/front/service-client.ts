@@ -1,4 +1,4 @@
-import { isUserId, type ServiceAddress, serviceAddress } from "../address.ts";
+import { isSegment, type ServiceAddress, serviceAddress } from "../address.ts";
 import { createListeners } from "../listeners.ts";
 import {
   type ServiceEventListener,
@@ -87,7 +87,7 @@ export class ServiceClient {
   setUserId(userId: string): Promise<void> {
     // Before the first await, so that features show as loading from now on. The session rejects other ids with a
     // sentence.
-    const isValid = isUserId(userId);
+    const isValid = isSegment(userId);
     if (isValid && this.address && this.apiKey && this.isAllowed) {
       this.token.claim(this);
       this.token.setUser(userId);

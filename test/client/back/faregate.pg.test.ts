@@ -7,6 +7,7 @@ import {
   novationTo,
   parsePricingToken,
   publicOffer,
+  type Spender,
 } from "../../../src/client/client.ts";
 import { createTestApi, type TestApi } from "../../support/api.ts";
 import { tasker, upload } from "../../support/contracting.ts";
@@ -43,6 +44,7 @@ const contract = (overrides: Partial<NewContract> = {}): NewContract => ({
   subscriptionAddOns: {},
   ...overrides,
 });
+const ONE = { "tasker-maxTasks": 1 };
 const usedOf = async () => (await faregate.contracts.get(userId)).usageLevels["tasker"]?.["maxTasks"]?.consumed;
 
 beforeAll(async () => {
@@ -217,9 +219,25 @@ describe("contracts", () => {
 
   test("user ids that URLs cannot carry are refused before anything is sent", async () => {
     sent = [];
-    for (const id of ["", " ", ".", ".."]) {
+    for (const id of ["", " ", ".", "..", "\ud800"]) {
       await expect(faregate.contracts.get(id)).rejects.toThrow("userId must be");
       await expect(faregate.features.evaluate(id, "tasker-board")).rejects.toThrow("userId must be");
+    }
+    expect(sent).toEqual([]);
+  });
+
+  test("a spender that is neither a text nor a list of texts is refused before anything is sent", async () => {
+    sent = [];
+    const options: { spender: Spender }[] = JSON.parse('[{"spender":5},{"spender":null},{"spender":["a",5]}]');
+    for (const option of options) {
+      for (const call of [
+        faregate.features.evaluate(userId, "tasker-board", option),
+        faregate.features.evaluateAll(userId, option),
+        faregate.features.pricingToken(userId, option),
+        faregate.usage.record([{ userId, featureId: "tasker-board", amounts: ONE, ...option }]),
+      ]) {
+        await expect(call).rejects.toThrow("spender must be a string, or a list of strings");
+      }
     }
     expect(sent).toEqual([]);
   });
@@ -290,6 +308,32 @@ describe("features", () => {
     expect(await usedOf()).toBe(18);
     await faregate.features.revert(userId, "tasker-board");
     expect(await usedOf()).toBe(0);
+  });
+
+  test("without blocks, a call is decided by the plan alone, in an outage too", async () => {
+    await faregate.contracts.blocks.give(userId, {
+      service: "tasker",
+      limit: "maxTasks",
+      amount: 10,
+      reason: "Bought",
+    });
+    await faregate.contracts.incrementUsage(userId, { tasker: { maxTasks: 20 } });
+    let isDown = false;
+    const fetch: typeof send = (...given) => (isDown ? Promise.reject(new TypeError("fetch failed")) : send(...given));
+    const options = { url: URL, apiKey: api.callers.evaluation.key, fetch, retries: 0, lastKnownForMs: 60_000 };
+    const { features } = new Faregate(options);
+    const plain = { consumption: ONE, strict: true, explain: true, blocks: false };
+    expect(await features.evaluate(userId, "tasker-board", plain)).toMatchObject({
+      eval: false,
+      limit: { "tasker-maxTasks": 20 },
+      counted: false,
+      reason: "BLOCKS_ONLY",
+    });
+    expect(await usedOf()).toBe(20);
+    const ask = async (blocks?: boolean) => (await features.evaluate(userId, "tasker-board", { blocks })).eval;
+    expect([await ask(), await ask(false)]).toEqual([true, false]);
+    isDown = true;
+    expect([await ask(), await ask(false)]).toEqual([true, false]);
   });
 
   test("N5, N7: while the service is there nothing is answered from memory", async () => {

@@ -71,7 +71,7 @@ test("a recorder sends when it has enough items, or after a time, and each item 
   const verdicts: ItemVerdict[] = [];
   const recorder = usageOf().recorder({ maxItems: 5, maxDelayMs: 30, onVerdict: (_item, one) => verdicts.push(one) });
   for (let i = 0; i < 12; i += 1) await recorder.add(item());
-  await expect.poll(() => verdicts.length, { timeout: 10_000 }).toBe(12);
+  await expect.poll(() => verdicts.length, { timeout: 30_000 }).toBe(12);
   expect(Math.max(...batches)).toBe(5);
   expect(await consumed(api, key, userId)).toBe(12);
   await recorder.close();

@@ -8,7 +8,9 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 const RESULT = { eval: true, limit: null, used: null, error: null };
 
 let server: Server;
-let url: string;
+let origin: string;
+/** Number of the test, which its requests name: on a busy machine one that was given up arrives during the next test. */
+let number = 0;
 /** Answers in turn; the last one for every further request. */
 let answers: Answer[];
 /** When each request came, in milliseconds. */
@@ -20,30 +22,38 @@ const status =
   (_request, response) =>
     response.writeHead(code, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
 const ok = status(200, {}, RESULT);
-const silence: Answer = (request) => request.socket.once("close", () => (hungUp += 1));
+const silence: Answer = (request) => {
+  const asking = number;
+  request.socket.once("close", () => {
+    if (asking === number) hungUp += 1;
+  });
+};
 const hangUp: Answer = (request) => request.socket.destroy();
 
 beforeAll(async () => {
   server = createServer((request, response) => {
-    asked.push(performance.now());
     request.resume();
-    (answers.length > 1 ? answers.shift() : answers[0])?.(request, response);
+    if (request.url?.startsWith(`/${number}/`) !== true) return void request.socket.destroy();
+    asked.push(performance.now());
+    return (answers.length > 1 ? answers.shift() : answers[0])?.(request, response);
   });
   await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
   const address = server.address();
-  url = `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}/`;
+  origin = `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`;
 });
 afterAll(() => {
   server.closeAllConnections();
   server.close();
 });
 beforeEach(() => {
+  number += 1;
   answers = [ok];
   asked = [];
   hungUp = 0;
 });
 
-const client = (options: Partial<FaregateOptions> = {}) => new Faregate({ url, apiKey: "org_secret", ...options });
+const client = (options: Partial<FaregateOptions> = {}) =>
+  new Faregate({ url: `${origin}/${number}/`, apiKey: "org_secret", ...options });
 const ask = (faregate = client(), options = {}) => faregate.features.evaluate("ada", "tasker-board", options);
 const CONSUMPTION = { consumption: { "tasker-maxTasks": 1 } };
 const CONTRACT = {
@@ -121,7 +131,7 @@ describe("Retry-After", () => {
   });
 
   test("as a date is waited for", async () => {
-    answers = [status(429, { "retry-after": new Date(Date.now() + 2000).toUTCString() }), ok];
+    answers = [status(429, { "retry-after": new Date(Date.now() + 4000).toUTCString() }), ok];
     await ask();
     // Dates have whole seconds.
     expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThan(900);
@@ -137,9 +147,10 @@ describe("Retry-After", () => {
 describe("time", () => {
   test("an attempt that takes too long is given up and tried again", async () => {
     answers = [silence, ok];
-    expect(await ask(client({ timeoutMs: 100 }))).toMatchObject({ eval: true });
-    expect(asked).toHaveLength(2);
-    await expect.poll(() => hungUp).toBe(1);
+    expect(await ask(client({ timeoutMs: 1000 }))).toMatchObject({ eval: true });
+    // On a busy machine the second one may take too long, too.
+    expect(asked.length).toBeGreaterThanOrEqual(2);
+    await expect.poll(() => hungUp).toBeGreaterThanOrEqual(1);
   });
 
   test("the deadline bounds all attempts together, and a call may have its own", async () => {
@@ -156,8 +167,12 @@ describe("time", () => {
   test("a signal ends a call in flight, between two attempts, and before it began", async () => {
     const controllers = [new AbortController(), new AbortController(), new AbortController()];
     const [inFlight, between, before] = controllers.map(({ signal }) => signal);
-    answers = [silence];
-    setTimeout(() => controllers[0]?.abort(), 50);
+    answers = [
+      (...received) => {
+        silence(...received);
+        controllers[0]?.abort();
+      },
+    ];
     await expect(ask(client(), { signal: inFlight })).rejects.toMatchObject({ code: "ABORTED" });
     await expect.poll(() => hungUp).toBe(1);
 
@@ -184,7 +199,7 @@ test("one question that breaks the service, and one caller in haste, are no outa
   const faregate = client({ whenUnreachable: "open", retries: 0 });
   for (const [broken, options] of [
     [status(500), {}],
-    [silence, { timeoutMs: 30 }],
+    [silence, { timeoutMs: 1000 }],
   ] as const) {
     answers = [broken, broken, ok];
     expect(await ask(faregate, options)).toMatchObject({ source: "fallback", eval: true });
@@ -196,13 +211,16 @@ test("one question that breaks the service, and one caller in haste, are no outa
 test("in an outage one caller a second asks, and the first answer ends it", async () => {
   const faregate = client({ whenUnreachable: "closed", retries: 0 });
   answers = [hangUp];
+  const began = performance.now();
   for (let n = 0; n < 20; n += 1) {
     expect(await ask(faregate)).toMatchObject({ source: "fallback", eval: false, stale: true });
   }
-  expect(asked).toHaveLength(3);
+  const before = asked.length;
+  expect(before).toBeGreaterThanOrEqual(3);
+  expect(before).toBeLessThanOrEqual(3 + (performance.now() - began) / 1000);
   answers = [ok];
-  await expect.poll(() => ask(faregate), { timeout: 3000 }).toMatchObject({ source: "service", eval: true });
-  expect(asked).toHaveLength(4);
+  await expect.poll(() => ask(faregate)).toMatchObject({ source: "service", eval: true });
+  expect(asked).toHaveLength(before + 1);
   expect(await ask(faregate)).toMatchObject({ source: "service" });
 });
 
@@ -223,7 +241,13 @@ describe("answers that are none", () => {
   });
 });
 
-test("a client with an unusable address or key is refused when it is made, with the name of the field", () => {
+test("a client with an unusable option is refused when it is made, with the name of the field", () => {
   expect(() => client({ url: "localhost:3000" })).toThrow("config.url");
   expect(() => client({ apiKey: " " })).toThrow("config.apiKey");
+  for (const name of ["timeoutMs", "deadlineMs", "retries"]) {
+    for (const value of [NaN, -1]) {
+      expect(() => client({ [name]: value })).toThrow(`config.${name} must be a number of at least 0`);
+    }
+    expect(() => client({ [name]: Infinity })).not.toThrow();
+  }
 });

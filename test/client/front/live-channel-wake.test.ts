@@ -11,7 +11,7 @@ let errors: number;
 /** Listeners of the page, by event. */
 let listeners: Map<string, Set<() => void>>;
 
-const until = (check: () => void) => vi.waitFor(check, { timeout: 5000, interval: 10 });
+const until = (check: () => void) => vi.waitFor(check, { timeout: 20_000, interval: 10 });
 const later = (milliseconds: number) => new Promise<void>((done) => setTimeout(done, milliseconds));
 /** All that a browser says when a device returns: it is online, its tab is visible and restored. */
 const wake = () => {

@@ -17,7 +17,7 @@ const listen = () => {
   client.on("synchronized", (...args: unknown[]) => heard.push(`synchronized/${args.length}`));
   client.on("error", (error) => errors.push(error));
 };
-const until = (check: () => void, timeout = 5000) => vi.waitFor(check, { timeout, interval: 10 });
+const until = (check: () => void, timeout = 20_000) => vi.waitFor(check, { timeout, interval: 10 });
 const later = (milliseconds: number) => new Promise<void>((done) => setTimeout(done, milliseconds));
 
 beforeEach(async () => {
@@ -251,12 +251,13 @@ describe("it comes back", () => {
     await server.close();
     vi.spyOn(Math, "random").mockReturnValue(1);
     client.connect();
-    await until(() => expect(errors).toHaveLength(1));
+    // The next attempt would come after four seconds.
+    await until(() => expect(errors).toHaveLength(3));
     server = await startLiveServer({ port: server.port });
     await later(50);
     expect(server.handshakes).toHaveLength(0);
     for (const listener of wake.get("online") ?? []) listener();
-    await until(() => expect(client.connected).toBe(true), 800);
+    await until(() => expect(client.connected).toBe(true), 3500);
     client.reconnect();
     await until(() => expect(server.handshakes).toHaveLength(2));
     await until(() => expect(client.connected).toBe(true));
