@@ -63,14 +63,18 @@ export function formatValue(value: FeatureValue | LimitValue | undefined): strin
   return typeof value === "string" ? value : value.join(", ");
 }
 
-/** Formats any value of a pricing, objects as `name value, …`; missing values get a placeholder text. */
-export function formatUnknown(value: unknown): string {
+/**
+ * Formats any value of a pricing, objects as `name value, …`; missing values get a placeholder text.
+ * `capped`: numbers from 100,000,000 on are unlimited.
+ */
+export function formatUnknown(value: unknown, capped = true): string {
   if (value === undefined || value === null) return texts.compare.nothing;
+  if (typeof value === "number" && !capped) return formatNumber(value);
   if (typeof value === "boolean" || typeof value === "number" || typeof value === "string") return formatValue(value);
-  if (Array.isArray(value)) return value.map(formatUnknown).join(", ") || texts.compare.nothing;
+  if (Array.isArray(value)) return value.map((each) => formatUnknown(each, capped)).join(", ") || texts.compare.nothing;
   return (
     Object.entries(value)
-      .map(([name, each]) => `${name} ${formatUnknown(each)}`)
+      .map(([name, each]) => `${name} ${formatUnknown(each, capped)}`)
       .join(", ") || texts.compare.nothing
   );
 }

@@ -50,13 +50,13 @@ const costOf = ({ limitId, units, consumption }: MeterOptions, { input, output }
   [limitId]: units === undefined ? input + output : { [units.input]: input, [units.output]: output },
 });
 
-/** Returns why a call is denied or ended. */
+/** Returns why a call is denied or ended, and what makes room for `amounts`. Default: one more of the limit. */
 export const explainLimit = (
   { features }: MeterClient,
   { userId, featureId, limitId }: MeterOptions,
   rest: Rest,
-  needed = 1,
-): Promise<Denial> => explainDenial(features, { userId, featureId, amounts: { [limitId]: needed } }, rest);
+  amounts: Readonly<Record<string, number>> = { [limitId]: 1 },
+): Promise<Denial> => explainDenial(features, { userId, featureId, amounts }, rest);
 
 /** Meters one call of a model: holds before it, reports while it answers, and settles at its end. */
 export class Meter {
@@ -118,11 +118,24 @@ export class Meter {
     });
     this.rest = answer;
     if (answer.error !== null) throw new Error(answer.error.message);
-    if (!answer.eval) throw new LimitReachedError(await explainLimit(client, options, answer, input + 1));
+    if (!answer.eval) {
+      const needed = { ...options.consumption, [options.limitId]: this.leastCost(answer, output) };
+      throw new LimitReachedError(await explainLimit(client, options, answer, needed));
+    }
     if (answer.hold === null) return false;
     this.holdId = answer.hold.id;
     this.allowed = this.outputIn(answer, output);
     return true;
+  }
+
+  /**
+   * Returns the cost of the prompt and one output token, from that of `output` tokens. As below, an output token is taken to
+   * cost at least as much as an input token.
+   */
+  private leastCost({ amounts }: Pick<HoldAnswer, "amounts">, output: number): number {
+    const least = this.input + 1;
+    const cost = amounts?.[this.options.limitId];
+    return cost === undefined ? least : (cost * least) / Math.max(least, this.input + output);
   }
 
   /**
@@ -208,8 +221,8 @@ export class Meter {
     const { holdId, options } = this;
     if (holdId === undefined) return;
     if (isUnused) return this.client.usage.release(holdId);
-    const input = usage?.inputTokens.total;
-    const output = usage?.outputTokens.total;
+    const input = tokensOf(usage?.inputTokens);
+    const output = tokensOf(usage?.outputTokens);
     const estimated = input === undefined || output === undefined;
     const total = { input: input ?? this.input, output: output ?? this.output };
     const answer = await this.client.usage.settle(holdId, costOf(options, total), { estimated });
@@ -220,6 +233,10 @@ export class Meter {
     await this.client.usage.settle(holdId, Object.fromEntries(covered), { estimated });
   }
 }
+
+/** Returns a provider's total; undefined for one that is no amount. Some providers report NaN where they have none. */
+const tokensOf = (tokens: { readonly total: number | undefined } | undefined): number | undefined =>
+  tokens?.total !== undefined && Number.isFinite(tokens.total) && tokens.total >= 0 ? tokens.total : undefined;
 
 const zeros = ({ consumption = {} }: MeterOptions) =>
   Object.fromEntries(Object.keys(consumption).map((id) => [id, 0] as const));

@@ -19,6 +19,7 @@ interface Options {
 /** Requests in flight, over both servers. */
 const CONCURRENCY = 4;
 const PAGE = 100;
+const SERVICES_PAGE = 1000;
 const USUAL_SAMPLE = 100;
 
 /** `faregate compare` asks SPACE and this server the same questions, and explains what differs. */
@@ -36,8 +37,7 @@ export const compare: CliCommand = {
   },
   async run(given, io) {
     const options = given.opts<Options>();
-    const key = io.env["FAREGATE_API_KEY"];
-    const keys = options.key ?? (key === undefined || key === "" ? [] : [key]);
+    const keys = (options.key ?? [io.env["FAREGATE_API_KEY"] ?? ""]).filter((key) => key !== "");
     if (keys.length === 0) throw new CliFailure("A key is needed: --key or FAREGATE_API_KEY.");
     const reported = options.report === undefined ? [] : await readReport(options.report, io);
     const found: Difference[] = [];
@@ -88,7 +88,7 @@ async function compareKey(run: Run): Promise<{ differences: Difference[]; users:
   const limit = limited(CONCURRENCY);
   const old = asking(run, run.options.old, limit);
   const now = asking(run, run.options.new, limit);
-  const [oldServices, newServices] = await both(old, now, "GET", "/services");
+  const [oldServices, newServices] = await Promise.all([servicesOf(old), servicesOf(now)]);
   for (const [answer, url] of [
     [oldServices, run.options.old],
     [newServices, run.options.new],
@@ -249,6 +249,18 @@ async function inPairs<Result>(users: readonly string[], work: (user: string) =>
   return results;
 }
 
+/** Lists all services of a server: without a limit, both answer 20. An answer that is no list is returned as it is. */
+async function servicesOf(ask: Ask): Promise<Compared> {
+  const services: unknown[] = [];
+  for (;;) {
+    const page = await ask("GET", `/services?limit=${SERVICES_PAGE}&offset=${services.length}`);
+    const found = itemsOf(page.body);
+    if (page.status !== 200 || !Array.isArray(page.body)) return page;
+    if (found.length === 0) return { ...page, body: services };
+    services.push(...found);
+  }
+}
+
 /** End users with the smallest SHA-256, in that order: the same ones in each run. */
 async function sampleOf(ask: Ask, { sample, new: url }: Options): Promise<string[]> {
   const found: { user: string; hash: string }[] = [];
@@ -264,7 +276,8 @@ async function sampleOf(ask: Ask, { sample, new: url }: Options): Promise<string
     }
     const last = contracts.at(-1);
     const id = isRecord(last) ? textOf(last["id"]) : undefined;
-    if (contracts.length < PAGE || id === undefined) break;
+    // A short page is not the last one where PAGE_LIMIT is lower.
+    if (id === undefined) break;
     after = id;
   }
   found.sort((one, other) => (one.hash < other.hash ? -1 : 1));

@@ -7,7 +7,7 @@ export const isPackaged = typeof IS_PACKAGED !== "undefined";
 /** Returns the line with which an operator runs a command of the server: an npm script in a clone, npx elsewhere. */
 export function commandLine(command: string): string {
   if (isPackaged) return `\`npx faregate-server${command === "start" ? "" : ` ${command.replace(":", "-")}`}\``;
-  const [name = "", operand] = command.split(" ");
+  const [name = "", ...operands] = command.split(" ");
   const script = name === "start" ? "npm start" : `npm run ${name}`;
-  return `\`${operand === undefined ? script : `${script} -- ${operand}`}\``;
+  return `\`${[script, ...(operands.length === 0 ? [] : ["--"]), ...operands].join(" ")}\``;
 }

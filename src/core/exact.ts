@@ -1,7 +1,21 @@
+/** Largest amount of one call. JSON represents sums below it exactly. */
+export const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
+/** Sentence of the contract for a larger amount. */
+export const TOO_LARGE = `All values must be at most ${MAX_AMOUNT}`;
+
+const MILLION = 1e6;
+/** True for a number of at most six decimals. */
+const isShort = (value: number) => Math.round(value * MILLION) / MILLION === value;
+
 /** Adds without binary rounding noise: 0.1 + 0.2 is 0.3, as in the database. */
 export function sum(a: number, b: number): number {
   const result = a + b;
-  return Number.isInteger(result) ? result : Number(result.toPrecision(15));
+  if ((Number.isInteger(a) && Number.isInteger(b)) || !Number.isFinite(result)) return result;
+  // Both are then below 2^53 millionths, which numbers represent exactly.
+  if (Math.abs(a) < 1e9 && Math.abs(b) < 1e9 && isShort(a) && isShort(b)) {
+    return (Math.round(a * MILLION) + Math.round(b * MILLION)) / MILLION;
+  }
+  return total([a, b]);
 }
 
 /** Returns true if `value` is a whole multiple of `step`, without binary residue: 0.3 is one of 0.1. */
@@ -36,7 +50,7 @@ function decimalOf(value: number): { digits: bigint; exponent: number } {
 
 /**
  * Sums products of finite numbers in exact decimals, and rounds once, to the nearest number. 0.1 × 3 is 0.3, and ten times
- * 0.1 is 1.
+ * 0.1 is 1. A sum beyond the largest number is infinite.
  */
 export function sumOfProducts(products: readonly (readonly [number, number])[]): number {
   const parts = products.map(([a, b]) => {

@@ -90,11 +90,18 @@ export function renewedBillingEnd(renewal: Renewal, now: Date): Date {
   return nextBoundary(startDate, period, new Date(Math.max(now.getTime(), endDate.getTime())));
 }
 
-/** Returns the length of the running period in whole days, which clients without `renewalPeriod` read. */
-export function runningDays({ startDate, endDate, ...row }: Omit<Renewal, "renewalDays">): number {
+/**
+ * Returns the length of the running period in whole days, which clients without `renewalPeriod` read. A subscription's own
+ * period need not end on the calendar, such as 28 February to 31 March: its length is in `renewalDays`.
+ */
+export function runningDays({ startDate, endDate, renewalDays, ...row }: Renewal): number {
   const period = renewalPeriodOf(row);
-  const from = period === undefined ? startDate : lastBoundary(startDate, period, endDate);
-  return Math.max(1, Math.round((endDate.getTime() - from.getTime()) / MILLISECONDS.DAY));
+  const daysSince = (from: Date) => Math.max(1, Math.round((endDate.getTime() - from.getTime()) / MILLISECONDS.DAY));
+  if (period === undefined) return daysSince(startDate);
+  const boundary = nextBoundary(startDate, period, new Date(endDate.getTime() - 1));
+  const isOnCalendar = boundary.getTime() === endDate.getTime();
+  if (!isOnCalendar && daysSince(startDate) === renewalDays) return renewalDays;
+  return daysSince(lastBoundary(startDate, period, endDate));
 }
 
 /**

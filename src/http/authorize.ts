@@ -69,7 +69,8 @@ export function authenticate(c: AppContext): MaybePromise<void> {
 async function authenticateSession(c: AppContext, token: string): Promise<void> {
   const isRead = c.req.method === "GET" || c.req.method === "HEAD";
   if (!isRead) refuseAnotherPage(c, true);
-  const caller = isRead && isFromAnotherPage(c) ? undefined : await identifySession(c.get("resources"), token);
+  if (isRead && isFromAnotherPage(c)) return c.set("caller", { kind: "anonymous" });
+  const caller = await identifySession(c.get("resources"), token);
   c.get("request").sessionEnded = caller === undefined;
   c.set("caller", caller ?? { kind: "anonymous" });
 }

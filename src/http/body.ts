@@ -4,6 +4,7 @@ import { Failure } from "../operations/errors.ts";
 import { bodyTooLarge, hiddenBody, readBytes, readText, received, streamOf } from "./body-bytes.ts";
 import { JSON_TYPE, MAX_DEPTH, MAX_JSON_VALUES, mediaTypeOf, parseBody, parseLines } from "./body-text.ts";
 import type { AppContext } from "./context.ts";
+import { refuseSurrogates } from "./unstorable.ts";
 import { maxMultipartBytes, TOO_LARGE } from "./multipart.ts";
 
 /** Default maximum size of JSON and form bodies. */
@@ -13,6 +14,8 @@ const MAX_MEMBER_VALUES = 30_010;
 const MEMBERS_PATH = /\/contracts\/[^/]+\/members\/*$/;
 /** The path that accepts one JSON value per line. */
 const LINES_PATH = "/api/v1/usage";
+/** UTF-8 has no surrogates, so that those of a body are escaped. */
+const ESCAPED_SURROGATE = /\\u[dD][89a-fA-F]/;
 /** Paths whose bodies are signed. */
 const SIGNED_PATHS = "/api/v1/billing/";
 
@@ -28,9 +31,16 @@ async function parseArriving(
   maxDepth: number,
 ): Promise<void> {
   const text = await received(arriving);
-  if (isJsonLines(c)) return c.set("body", parseLines(text, maxDepth));
-  const maxValues = MEMBERS_PATH.test(c.req.path) ? MAX_MEMBER_VALUES : MAX_JSON_VALUES;
-  c.set("body", parseBody(contentType, text, maxDepth, maxValues));
+  c.get("request").escapesSurrogate = ESCAPED_SURROGATE.test(text);
+  try {
+    if (isJsonLines(c)) return c.set("body", parseLines(text, maxDepth));
+    const maxValues = MEMBERS_PATH.test(c.req.path) ? MAX_MEMBER_VALUES : MAX_JSON_VALUES;
+    c.set("body", parseBody(contentType, text, maxDepth, maxValues));
+  } catch (error) {
+    const encoding = c.req.header("content-encoding");
+    if (encoding === undefined || encoding === "identity") throw error;
+    throw new Failure("invalid", `INVALID DATA: The body must not be compressed (Content-Encoding: ${encoding})`);
+  }
 }
 
 /**
@@ -96,12 +106,16 @@ const fieldError = ({ path = [] }: { readonly path?: PropertyKey[] | undefined }
  * Handlers call it after their permission checks, which the contract puts first. As middleware, @hono/zod-validator would
  * run before them.
  * @throws Failure unprocessable with the sentence of the first failing check, in the schema's order of fields. An unknown
- * field of a strict schema comes first, or after those with `unknownFieldsLast`.
+ * field of a strict schema comes first, or after those with `unknownFieldsLast`. Failure invalid for a text that cannot be
+ * stored.
  */
 export function bodyOf<T>(c: AppContext, schema: z.ZodType<T>, order?: "unknownFieldsLast"): T {
   const given = schema.def.error === undefined ? fieldsOf(c) : c.get("body");
   const result = schema.safeParse(given);
-  if (result.success) return result.data;
+  if (result.success) {
+    refuseSurrogates(c, result.data);
+    return result.data;
+  }
   // Only an invalid body needs the sentences: passing them with a valid one doubles its time.
   const { issues } = schema.safeParse(given, { error: fieldError }).error ?? result.error;
   const isUnknown = ({ code }: z.core.$ZodIssue) => code === "unrecognized_keys";

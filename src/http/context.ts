@@ -53,6 +53,8 @@ export interface RequestState {
   headersApplied: boolean;
   /** True once the body is read and the handlers run. */
   reachedHandlers: boolean;
+  /** True if the JSON text of the body escapes a surrogate, of a pair or alone. */
+  escapesSurrogate: boolean;
   /** Query parameters, and if none has a bracket in its name. Null without a query, undefined until one is read. */
   query: { values: URLSearchParams; isFlat: boolean } | null | undefined;
   /** Undefined unless requests are traced. */
@@ -67,6 +69,7 @@ export function newRequest(id: string, headers: Record<string, string>): Request
     sessionEnded: false,
     headersApplied: false,
     reachedHandlers: false,
+    escapesSurrogate: false,
     query: undefined,
     trace: undefined,
   };

@@ -90,7 +90,7 @@ function errorsOf(operation: Operation, isPublic: boolean, schemas: Schemas): Js
   const { failure: other } = operation;
   const shared = Object.entries(SHARED_ERRORS).filter(([status]) => {
     if (status === "403") return !isPublic;
-    if (status === "410") return !isPublic || operation.path.startsWith("/billing/");
+    if (status === "410") return !isPublic || /^\/(?:billing|invitations)\//.test(operation.path);
     if (status === "413") return operation.body !== undefined;
     return status !== "422" || operation.body !== undefined || operation.path.includes("{organizationId}");
   });

@@ -143,6 +143,3 @@ export function instantOf(c: AppContext, name: string): Date | undefined {
   if (moment !== undefined) return moment;
   throw new Failure("invalid", `INVALID DATA: ${name} must be an ISO 8601 date`);
 }
-
-/** Converts a validated ISO 8601 field. */
-export const momentOf = (text: string | null) => (text === null ? null : new Date(text));

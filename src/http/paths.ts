@@ -33,5 +33,5 @@ export function refuseDotSegments(c: AppContext): void {
   if (!sent.includes(".") && !sent.includes("%2")) return;
   const end = sent.search(/[?#]/);
   if (DOT_SEGMENT.test(end < 0 ? sent : sent.slice(0, end)))
-    throw new Failure("invalid", "INVALID DATA: The path must not have the segments . and ..");
+    throw new Failure("invalid", "INVALID DATA: The path must not contain . or .. segments");
 }

@@ -1,3 +1,4 @@
+import { Failure, UNSTORABLE as CANNOT_BE_STORED } from "../operations/errors.ts";
 import { UNSTORABLE } from "../wire/usage.ts";
 import type { AppContext } from "./context.ts";
 
@@ -12,6 +13,15 @@ export function unstorableText(c: AppContext): string | undefined {
   if (query !== undefined) return `The ${query[0]} query parameter`;
   const parameter = Object.entries(c.req.param()).find(([, text]) => UNSTORABLE.test(text));
   return parameter && `The ${parameter[0]} in the path`;
+}
+
+/**
+ * Refuses lone surrogates in a validated body. Postgres refuses only NUL: it replaces surrogates in texts, and keeps them in
+ * JSON that it cannot read again.
+ * @throws Failure invalid, whose answer names the field.
+ */
+export function refuseSurrogates(c: AppContext, body: unknown): void {
+  if (c.get("request").escapesSurrogate && pathIn(body) !== undefined) throw new Failure("invalid", CANNOT_BE_STORED);
 }
 
 /** Returns the path of the first such text in a JSON value; a key counts as a text of its object. */

@@ -4,6 +4,7 @@
  */
 import type { Faregate } from "../client/client.ts";
 import type { Spender } from "../client/back/budgets.ts";
+import type { HoldAnswer } from "../client/back/holds.ts";
 import { type Denial, explainDenial } from "../client/back/denial.ts";
 
 export type { Denial } from "../client/back/denial.ts";
@@ -24,7 +25,10 @@ export interface ToolTerms<Result = ToolResult> {
   readonly featureId: string;
   /** Amounts to hold before a call, by limit id. Default: nothing is counted. */
   readonly amounts?: Amounts | undefined;
-  /** Amounts that a call took. Default: those that were held, and none of a result with `isError`. */
+  /**
+   * Amounts that a call took. Default: those that were held, and none of a result with `isError`. Where they are more than
+   * is left, those that were held count.
+   */
   readonly cost?: ((result: Result) => Amounts) | undefined;
 }
 
@@ -75,7 +79,7 @@ export function meterTools<Server extends ToolServer>(
   return {
     registerTool: registerTool as Server["registerTool"],
     async refresh() {
-      const { features } = await client.features.evaluateAll(options.userId);
+      const { features } = await client.features.evaluateAll(options.userId, { spender: options.spender });
       for (const [name, tool] of registered) {
         const featureId = options.tools[name]?.featureId ?? "";
         if (features[featureId] === true) tool.enable();
@@ -92,17 +96,17 @@ async function callMetered(
   { featureId, amounts, cost }: ToolTerms,
   call: () => Promise<ToolResult>,
 ): Promise<ToolResult> {
-  const denied = async (rest: Pick<Denial, "remaining" | "resetAt" | "budget">) => {
-    const limits = Object.keys(amounts ?? {}).map((id) => [id, 1] as const);
-    return denialResult(
-      await explainDenial(client.features, { userId, featureId, amounts: Object.fromEntries(limits) }, rest),
-    );
+  const denied = async (rest: Rest) => {
+    const asked = { userId, featureId, amounts: { ...plainAmounts(amounts), ...rest.amounts } };
+    return denialResult(await explainDenial(client.features, asked, rest));
   };
   if (amounts === undefined) {
-    const answer = await client.features.evaluate(userId, featureId);
-    return answer.eval ? call() : denied({ remaining: null, resetAt: null });
+    const { eval: isOn, error, budget } = await client.features.evaluate(userId, featureId, { spender });
+    if (error !== null) throw new Error(error.message);
+    return isOn ? call() : denied({ remaining: null, resetAt: null, budget });
   }
   const answer = await client.usage.hold(userId, featureId, { consumption: amounts, duration, spender });
+  if (answer.error !== null) throw new Error(answer.error.message);
   if (!answer.eval) return denied(answer);
   const holdId = answer.hold?.id;
   if (holdId === undefined) return call();
@@ -110,13 +114,25 @@ async function callMetered(
   try {
     result = await call();
   } catch (error) {
-    await client.usage.release(holdId);
+    // A hold that cannot be released ends by itself; the caller needs the error of the tool.
+    await client.usage.release(holdId).catch(() => {});
     throw error;
   }
   if (result.isError === true && cost === undefined) await client.usage.release(holdId);
-  else await client.usage.settle(holdId, cost?.(result) ?? amounts);
+  else {
+    const { eval: isSettled, hold } = await client.usage.settle(holdId, cost?.(result) ?? amounts);
+    // More than is left: the held amounts are counted in any case.
+    if (!isSettled) await client.usage.settle(holdId, hold.amounts);
+  }
   return result;
 }
+
+/** The part of an answer that explains a denial. `amounts` is the cost of units. */
+type Rest = Pick<Denial, "remaining" | "resetAt" | "budget"> & Pick<HoldAnswer, "amounts">;
+
+/** Returns the amounts that are not in units. */
+const plainAmounts = (amounts: Amounts = {}): Record<string, number> =>
+  Object.fromEntries(Object.entries(amounts).flatMap(([id, of]) => (typeof of === "number" ? [[id, of]] : [])));
 
 /** Result of a call that was denied. An agent reads the structured content; the text is for clients without it. */
 function denialResult(denial: Denial): ToolResult {

@@ -16,6 +16,7 @@ import type { Analysis } from "./state/analysis.ts";
 import type { CallLimits } from "./state/call-limits.ts";
 import type { CallCounter } from "./state/call-counter.ts";
 import type { MessageQueue } from "./state/message-queue.ts";
+import type { Places } from "./state/places.ts";
 import type { KeyUses } from "./state/key-uses.ts";
 import type { Evaluators } from "./state/evaluators.ts";
 import type { SignOnProvider, SignOnSettings } from "./state/sign-on-provider.ts";
@@ -38,6 +39,8 @@ export interface Resources {
   analysis: Analysis;
   callCounter: CallCounter;
   callLimits: CallLimits;
+  /** Bounds the transactions of one organization at a time, each of which pins a connection: they may wait for locks. */
+  transactions: Places;
   /** Bounds how many messages of payment providers are applied at once. */
   messages: MessageQueue;
   keyUses: KeyUses;
@@ -154,10 +157,15 @@ export const clampPageSize = ({ resources }: Pick<Context, "resources">, limit: 
  * serialization failures are retried a few times (see retrySerializationFailures), then thrown as retryable. So `work` must have no
  * effects outside the transaction, and must not send anything. Inside another transaction it joins that one, and only
  * the outer one is retried.
+ * @throws Failure unavailable when the caller's organization or user has too many transactions at once.
  */
 export function transaction<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
   const once = () => transactionOnce(ctx, work);
-  return isInTransaction(ctx) ? once() : retrySerializationFailures(once);
+  if (isInTransaction(ctx)) return once();
+  const { caller, resources } = ctx;
+  const repeatedly = () => retrySerializationFailures(once);
+  if (caller.kind === "anonymous") return repeatedly();
+  return resources.transactions.within(caller.kind === "key" ? caller.organizationId : caller.id, repeatedly);
 }
 
 /**

@@ -165,13 +165,17 @@ function endedBudgets(ctx: Context, contract: ContractSnapshot, name: EndUserNam
   return { move, write };
 }
 
-/** Goes through the ends of a level's periods before `until`, one by one. Nothing is consumed after the first. */
+/**
+ * Goes through the ends of a due level's periods up to `until`, one by one. Nothing is consumed after the first. Includes an end at
+ * `until` itself: the renewal, whose next end is after `until`, passes it.
+ */
 async function closePeriods(book: BlockBook, level: SeenLevel, until: Date): Promise<void> {
   let current = level;
   let at = level.resetAt ?? undefined;
-  for (let resets = 1; at !== undefined && at < until; resets += 1) {
+  for (let resets = 1; at !== undefined && at <= until; resets += 1) {
     const isLast = resets > MAX_RESETS;
-    const end = { at, startsAt: new Date(at.getTime() + 1), after: at, isLast };
+    const startsAt = new Date(Math.min(at.getTime() + 1, until.getTime()));
+    const end = { at, startsAt, after: at, isLast };
     if (!(await book.closePeriod(current, end)) || isLast) return;
     current = { ...current, consumed: 0 };
     at = boundaryAfter(level, at);

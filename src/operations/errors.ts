@@ -74,6 +74,16 @@ export class Failure extends Error {
   }
 }
 
+/** The failure of a call that the process or the database cannot serve now. */
+export const unavailable = (
+  retryAfterSeconds: number,
+  about: { details?: string | undefined; cause?: unknown } = {},
+): Failure =>
+  new Failure("unavailable", "The service is temporarily unavailable. Please try again", {
+    ...about,
+    retryAfterSeconds,
+  });
+
 /**
  * Serializes a caller's value as JSON.
  * @throws Failure invalid for a value that is nested too deeply to serialize.
@@ -147,10 +157,9 @@ export function asFailure(error: unknown): Failure | undefined {
     return new Failure("invalid", "INVALID DATA: A text is longer than can be stored", { cause: error });
   }
   if (trouble === "deep") return tooDeep(error);
-  return new Failure("unavailable", "The service is temporarily unavailable. Please try again", {
+  // An operator needs longer to fix it.
+  return unavailable(trouble === "refused" ? 5 : 1, {
     details: trouble === "lost" ? UNCERTAIN : undefined,
-    // An operator needs longer to fix it.
-    retryAfterSeconds: trouble === "refused" ? 5 : 1,
     cause: error,
   });
 }

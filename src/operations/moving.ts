@@ -56,12 +56,21 @@ export async function freezeOrganization(db: Database, organizationId: string, n
   if (frozen === undefined) throw unknown(organizationId);
 }
 
-/** Admits changes again. */
+/**
+ * Admits changes again.
+ * @throws StartupProblem for an organization that has moved, or never was here.
+ */
 export async function thawOrganization(db: Database, organizationId: string): Promise<void> {
-  await db
+  const [here] = await db
     .update(organizations)
     .set({ frozenAt: null })
-    .where(sql`${organizations.id} = ${organizationId} and ${organizations.movedTo} is null`);
+    .where(sql`${organizations.id} = ${organizationId} and ${organizations.movedTo} is null`)
+    .returning({ id: organizations.id });
+  if (here !== undefined) return;
+  const [gone] = await db.select().from(organizations).where(eq(organizations.id, organizationId));
+  throw gone === undefined
+    ? unknown(organizationId)
+    : new StartupProblem(`The organization has moved to ${gone.movedTo} already: move it back from there`);
 }
 
 /** Writes all rows of a frozen organization as of one moment. */
@@ -94,7 +103,7 @@ export interface Imported {
 
 /**
  * Writes the rows of an export in one transaction, and checks the ledger in it. Platform ADMINs arrive as USERs.
- * @throws StartupProblem for another schema, an organization that is here, keys under another secret, names that are taken, and a ledger that
+ * @throws StartupProblem for another schema, a file that was changed, an organization that is here, keys under another secret, names that are taken, and a ledger that
  * disagrees.
  */
 export async function importOrganization(
@@ -106,6 +115,7 @@ export async function importOrganization(
   const { organizationId } = manifest;
   if (manifest.schema !== schema)
     throw new StartupProblem("The export is of another release: bring both instances to the same release first");
+  await requireWhole(folder, manifest);
   return db.transaction(async (tx) => {
     await makeRoom(tx, organizationId);
     const all = await listCopiedTables(tx);
@@ -136,6 +146,15 @@ export async function importOrganization(
   });
 }
 
+/** @throws StartupProblem for a file that is not as it was exported. */
+async function requireWhole(folder: ExportFolder, { tables }: Manifest): Promise<void> {
+  for (const [table, { sha256 }] of Object.entries(tables)) {
+    const read = await folder.digest(folder.read(table)).catch(() => undefined);
+    if (read?.sha256 !== sha256)
+      throw new StartupProblem(`The file of ${table} is not as it was exported: copy the folder again`);
+  }
+}
+
 /** Removes what an organization that returns has left here. */
 async function makeRoom(tx: Database, organizationId: string): Promise<void> {
   const [here] = await tx.select().from(organizations).where(eq(organizations.id, organizationId)).for("update");
@@ -161,7 +180,7 @@ async function insertAccounts(
     else if (same.id === account.id || takes) taken.set(account.id, same);
     else
       throw new StartupProblem(
-        `The account ${account.username} exists on this instance: --accounts=existing takes it for the same person`,
+        `The account ${account.username} exists on this instance: --accounts existing takes it for the same person`,
       );
   }
 }

@@ -11,6 +11,7 @@ import type { Resources, Settings } from "./context.ts";
 import type { Keyring } from "./credentials.ts";
 import { createEvaluators } from "./state/evaluators.ts";
 import { createMessageQueue, messagesAtOnce } from "./state/message-queue.ts";
+import { createTransactionPlaces } from "./state/places.ts";
 import { createKeyUses } from "./state/key-uses.ts";
 import { createSignOnProvider } from "./state/sign-on-provider.ts";
 import { createPricingCache, type PricingCache } from "./state/pricing-cache.ts";
@@ -55,6 +56,7 @@ export function createResources(
     analysis: createAnalysis(),
     callCounter: createCallCounter(connection.db),
     callLimits: new CallLimits(),
+    transactions: createTransactionPlaces(connection.client.options.max),
     messages: createMessageQueue({ concurrency: messagesAtOnce(connection.client.options.max) }),
     keyUses: createKeyUses(connection.db),
     deniedAttempts: createDeniedAttempts(connection.db),

@@ -1,9 +1,5 @@
 import { z } from "zod";
-
-/** Largest amount of one call. JSON represents sums below it exactly. */
-const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
-/** Sentence of the contract for a larger amount. */
-export const TOO_LARGE = `All values must be at most ${MAX_AMOUNT}`;
+import { MAX_AMOUNT, TOO_LARGE } from "../core/exact.ts";
 
 /** Sentences about the values of a map, in the order in which they are checked. */
 interface Sentences {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { BILLING_PROVIDERS, SUBSCRIPTION_STATUSES } from "../core/billing/message.ts";
 import { objectError } from "./change-bodies.ts";
-import { EXAMPLE, id, moment, NO_ORGANIZATION } from "./common.ts";
+import { EXAMPLE, id, moment, NO_ORGANIZATION, SEVERAL_CONTRACTS } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
 
@@ -226,6 +226,6 @@ export const contractBillingOperations: readonly Operation[] = [
     description:
       "Detaches a contract from the subscriptions that it follows. The contract stays as it is; only a subscription with another id moves it again.",
     answers: { 204: null },
-    errors: { 404: "Contract of user ada follows no subscription" },
+    errors: { 404: "Contract of user ada follows no subscription", 409: SEVERAL_CONTRACTS },
   },
 ];

@@ -1,8 +1,16 @@
 import { z } from "zod";
-import { instantIn } from "../core/instant.ts";
 import { BLOCK_ORIGINS, BLOCK_STATES, MAX_BLOCK_AMOUNT } from "../core/pricing/blocks.ts";
 import { objectError } from "./change-bodies.ts";
-import { actor, EXAMPLE, id, moment, reasonText, NO_CONTRACT, NO_ORGANIZATION } from "./common.ts";
+import {
+  actor,
+  EXAMPLE,
+  id,
+  moment,
+  optionalInstant,
+  reasonText,
+  NO_ORGANIZATION,
+  NO_SINGLE_CONTRACT,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const AMOUNT = "The amount field must be a number above 0 and up to 100000000";
@@ -13,25 +21,14 @@ const name = (field: string) => {
   return z.string(sentence).min(1, sentence);
 };
 
-/** Optional date of a body; null counts as absent. */
-const date = (field: string) => {
-  const sentence = `The ${field} field must be an ISO 8601 date or null`;
-  return z
-    .string(sentence)
-    .transform(instantIn)
-    .refine((instant) => instant !== undefined, sentence)
-    .nullish()
-    .transform((instant) => instant ?? undefined);
-};
-
 export const newBlock = z
   .strictObject(
     {
       service: name("service").describe("Name of the contracted service, in any case"),
       limit: name("limit").describe("Name of the usage limit"),
       amount: z.number(AMOUNT).gt(0, AMOUNT).max(MAX_BLOCK_AMOUNT, AMOUNT),
-      from: date("from").describe("Start, ISO 8601. Default, and for a past one: now"),
-      expiresAt: date("expiresAt").describe("End, ISO 8601. Default: never"),
+      from: optionalInstant("from").describe("Start, ISO 8601. Default, and for a past one: now"),
+      expiresAt: optionalInstant("expiresAt").describe("End, ISO 8601. Default: never"),
       reason: reasonText(),
       key: z
         .string(KEY)
@@ -150,7 +147,7 @@ export const blockOperations: readonly Operation[] = [
     description: "Lists amounts beyond the plan, ended ones included, newest first.",
     query: z.object(PAGE),
     answers: { 200: { schema: blockPage, example: { data: [BLOCK], next: null } } },
-    errors: { 400: "INVALID DATA: state must be upcoming, open, spent, expired or revoked", 404: NO_CONTRACT },
+    errors: { 400: "INVALID DATA: state must be upcoming, open, spent, expired or revoked", ...NO_SINGLE_CONTRACT },
   },
   {
     id: "revokeBlock",
@@ -190,7 +187,7 @@ export const blockOperations: readonly Operation[] = [
         ],
       },
     },
-    errors: { 404: NO_CONTRACT },
+    errors: NO_SINGLE_CONTRACT,
   },
 ];
 

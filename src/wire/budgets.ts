@@ -1,10 +1,9 @@
 import { z } from "zod";
-import { instantIn } from "../core/instant.ts";
 import { BUDGET_ANCHORS, BUDGET_MODES, BUDGET_UNITS, parsePattern } from "../core/pricing/budgets.ts";
 import { isUnitName } from "../core/pricing/credits.ts";
 import { areThresholds, DEFAULT_THRESHOLDS, THRESHOLDS_RULE } from "../core/usage-alerts.ts";
 import { objectError } from "./change-bodies.ts";
-import { EXAMPLE, moment } from "./common.ts";
+import { EXAMPLE, instant, moment, NO_SINGLE_CONTRACT, SEVERAL_CONTRACTS } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const LIMIT = "The limit field must be a non-empty string";
@@ -20,13 +19,16 @@ const orNull = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().tr
 
 const window = z.union([
   z.enum(["period", "life"]).describe("`period`: the period of the limit; `life`: without end"),
-  z.strictObject({
-    value: z.int(WINDOW).min(1, WINDOW).max(1000, WINDOW),
-    unit: z.enum(BUDGET_UNITS, WINDOW),
-    anchor: z
-      .enum(BUDGET_ANCHORS, WINDOW)
-      .describe("`contract`: its start; `utc`: the calendar; `first`: the first use after the last window"),
-  }),
+  z.strictObject(
+    {
+      value: z.int(WINDOW).min(1, WINDOW).max(1000, WINDOW),
+      unit: z.enum(BUDGET_UNITS, WINDOW),
+      anchor: z
+        .enum(BUDGET_ANCHORS, WINDOW)
+        .describe("`contract`: its start; `utc`: the calendar; `first`: the first use after the last window"),
+    },
+    objectError(WINDOW, "window."),
+  ),
 ]);
 
 export const newBudget = z
@@ -42,12 +44,7 @@ export const newBudget = z
       amount: z.union([z.number(AMOUNT).min(0, AMOUNT), z.string(AMOUNT).min(1, AMOUNT)], AMOUNT),
       window: z.union(window.options, WINDOW).default("period"),
       mode: z.enum(BUDGET_MODES, MODE).default("stop").describe("`warn` counts and announces, and denies nothing"),
-      until: orNull(
-        z
-          .string(UNTIL)
-          .transform(instantIn)
-          .refine((instant) => instant !== undefined, UNTIL),
-      ).describe("End, ISO 8601. Default: never"),
+      until: orNull(instant(UNTIL)).describe("End, ISO 8601. Default: never"),
       thresholds: z
         .array(z.number(THRESHOLDS), THRESHOLDS)
         .refine(areThresholds, THRESHOLDS)
@@ -138,7 +135,7 @@ export const budgetOperations: readonly Operation[] = [
     summary: "List the budgets of a contract",
     description: "Lists the budgets by name, with the balances of the spenders that have used most of each.",
     answers: { 200: { schema: budgetList, example: { data: [BUDGET] } } },
-    errors: { 404: "Contract with userId ada not found" },
+    errors: NO_SINGLE_CONTRACT,
   },
   {
     id: "showBudget",
@@ -148,7 +145,7 @@ export const budgetOperations: readonly Operation[] = [
     summary: "Show a budget",
     description: "Shows a budget of a contract with its balances.",
     answers: { 200: { schema: budget, example: BUDGET } },
-    errors: { 404: NO_BUDGET },
+    errors: { 404: NO_BUDGET, 409: SEVERAL_CONTRACTS },
   },
   {
     id: "putBudget",
@@ -177,6 +174,6 @@ export const budgetOperations: readonly Operation[] = [
     summary: "Delete a budget",
     description: "Deletes a budget of a contract with its balances. The limit alone counts then.",
     answers: { 204: null },
-    errors: { 404: NO_BUDGET },
+    errors: { 404: NO_BUDGET, 409: SEVERAL_CONTRACTS },
   },
 ];

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { instantIn } from "../core/instant.ts";
 import { requiredNotNull } from "./subscription.ts";
 
 /** Shapes that several resources share. Answers are strict: a field that is not here must not be on the wire. */
@@ -48,6 +49,10 @@ export const EXAMPLE = {
 export const NO_ORGANIZATION = `Organization with ID ${EXAMPLE.organizationId} not found`;
 export const NO_SERVICE = "NOT FOUND: Service with name tasker";
 export const NO_CONTRACT = "Contract with userId ada not found";
+export const SEVERAL_CONTRACTS =
+  "CONFLICT: Several contracts found for userId ada. Please specify the organizationId query parameter";
+/** Errors of finding one contract. Only a platform ADMIN can match several. */
+export const NO_SINGLE_CONTRACT = { 404: NO_CONTRACT, 409: SEVERAL_CONTRACTS };
 
 /** Every parameter that occurs in a path, by name. */
 export const PATH_PARAMETERS: Readonly<Record<string, { description: string; example: string }>> = {
@@ -100,14 +105,23 @@ export const reasonText = (missing = REASON) =>
     .max(500, REASON)
     .refine((text) => text.trim() !== "", REASON);
 
-const EXPIRY = "The expiresAt field must be an ISO 8601 date or null";
+/** Reads the text of an ISO 8601 date. `sentence` is the error of anything else. */
+export const instant = (sentence: string) =>
+  z
+    .string(sentence)
+    .transform(instantIn)
+    .refine((instant) => instant !== undefined, sentence);
+
+/** Optional date of a body; null counts as absent. */
+export const optionalInstant = (field: string) =>
+  instant(`The ${field} field must be an ISO 8601 date or null`)
+    .nullish()
+    .transform((instant) => instant ?? undefined);
+
 /** Field expiresAt of a body: ISO 8601, or null for never. */
-export const expiry = z
-  .string(EXPIRY)
-  .max(40, EXPIRY)
-  .regex(/^\d{4}-\d{2}-\d{2}T/, EXPIRY)
-  .refine((text) => !Number.isNaN(Date.parse(text)), EXPIRY)
-  .nullable();
+export const expiry = instant("The expiresAt field must be an ISO 8601 date or null")
+  .nullable()
+  .transform((instant) => instant ?? null);
 
 const EMAIL = "The email field must be an address such as ada@example.com, or null";
 /** Field email of a body: 254 characters are the longest address that mail servers accept. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { instantIn } from "../core/instant.ts";
 import { RENEWAL_UNITS } from "../core/period.ts";
 import { isDotSegment } from "../core/pricing/names.ts";
+import { instant } from "./common.ts";
 import { newTrial } from "./trials.ts";
 import { newContractedServices, required, requiredNotNull, subscriptionFields } from "./subscription.ts";
 
@@ -144,11 +144,7 @@ export const billingChanges = z
     autoRenew: lenientBoolean("The autoRenew field must be a boolean").optional(),
     renewalDays: renewalDays("renewalDays").optional(),
     renewalPeriod: optionalRenewalPeriod,
-    endDate: z
-      .string({ error: INVALID_DATE })
-      .transform(instantIn)
-      .refine((moment) => moment !== undefined, INVALID_DATE)
-      .optional(),
+    endDate: instant(INVALID_DATE).optional(),
   })
   .refine(hasOneRenewal, ONE_OF_TWO)
   .meta({ id: "BillingChanges" });

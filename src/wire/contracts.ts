@@ -7,7 +7,7 @@ import {
   limitParameter,
   offsetParameter,
   pageParameter,
-  NO_CONTRACT,
+  NO_SINGLE_CONTRACT,
   NO_ORGANIZATION,
 } from "./common.ts";
 import { billingChanges, contactChanges, newContract, novation, usageAmounts } from "./contract-bodies.ts";
@@ -32,11 +32,6 @@ const CONTRACT = {
   organizationId: EXAMPLE.organizationId,
   ...SUBSCRIPTION,
   history: [],
-};
-/** Errors of finding one contract. Only a platform ADMIN can match several. */
-const NO_SINGLE_CONTRACT = {
-  404: NO_CONTRACT,
-  409: "CONFLICT: Several contracts found for userId ada. Please specify the organizationId query parameter",
 };
 
 const filterParameter = (field: string) => z.string().optional().describe(`Part of the ${field}`);

@@ -45,7 +45,10 @@ export const eventOperations: readonly Operation[] = [
     }),
     mediaType: "text/event-stream",
     answers: { 200: { schema: z.string(), example: "retry: 3000\nid: 7\n\n" } },
-    errors: { 503: "Changes cannot be followed here: connect to Node, Bun or Deno" },
+    errors: {
+      404: "INVALID DATA: Invalid organization ID",
+      503: "Changes cannot be followed here: connect to Node, Bun or Deno",
+    },
   },
   {
     id: "sendTestEvent",

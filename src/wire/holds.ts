@@ -1,9 +1,10 @@
 import { z } from "zod";
+import { TOO_LARGE } from "../core/exact.ts";
 import { durationIn, HOLD_STATES, ON_EXPIRY } from "../core/holds.ts";
-import { consumption, TOO_LARGE } from "./amounts.ts";
+import { consumption } from "./amounts.ts";
 import { budgetView } from "./budgets.ts";
 import { strictBody } from "./change-bodies.ts";
-import { amounts, EXAMPLE, id, moment, NO_CONTRACT } from "./common.ts";
+import { amounts, EXAMPLE, id, moment, NO_SINGLE_CONTRACT } from "./common.ts";
 import { BLOCKS, expectedConsumption, featureResult } from "./features.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
@@ -154,7 +155,7 @@ export const contractHoldOperations: readonly Operation[] = [
     answers: { 200: { schema: holdPage, example: { data: [HOLD], next: null } } },
     errors: {
       400: "INVALID DATA: state must be open, settled, released, expired or all",
-      404: NO_CONTRACT,
+      ...NO_SINGLE_CONTRACT,
     },
   },
 ];

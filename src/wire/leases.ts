@@ -1,7 +1,8 @@
 import { z } from "zod";
+import { TOO_LARGE } from "../core/exact.ts";
 import { durationIn, MIN_HOLD_MS } from "../core/holds.ts";
 import { MAX_LEASE_MS } from "../core/leases.ts";
-import { checkedAmounts, TOO_LARGE, uncheckedAmount } from "./amounts.ts";
+import { checkedAmounts, uncheckedAmount } from "./amounts.ts";
 import { budgetView } from "./budgets.ts";
 import { strictBody } from "./change-bodies.ts";
 import { amounts, EXAMPLE, id, moment, NO_CONTRACT } from "./common.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { isDotSegment } from "../core/pricing/names.ts";
 import { objectError } from "./change-bodies.ts";
-import { amounts, EXAMPLE, moment, NO_CONTRACT } from "./common.ts";
+import { amounts, EXAMPLE, moment, NO_CONTRACT, NO_SINGLE_CONTRACT, SEVERAL_CONTRACTS } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
 
@@ -131,7 +131,7 @@ export const memberOperations: readonly Operation[] = [
       before: z.string().optional().describe("The `next` of the page before"),
     }),
     answers: { 200: { schema: memberPage, example: { data: [USE], next: null, total: 1 } } },
-    errors: { 400: "INVALID DATA: before must be the next of another page", 404: NO_CONTRACT },
+    errors: { 400: "INVALID DATA: before must be the next of another page", ...NO_SINGLE_CONTRACT },
   },
   {
     id: "replaceContractMembers",
@@ -153,7 +153,7 @@ export const memberOperations: readonly Operation[] = [
     summary: "Show a member of a contract",
     description: "Returns a member with what it used in the running periods.",
     answers: { 200: { schema: memberUse, example: USE } },
-    errors: { 404: NO_MEMBER, 422: MEMBER_ID },
+    errors: { 404: NO_MEMBER, 409: SEVERAL_CONTRACTS, 422: MEMBER_ID },
   },
   {
     id: "putContractMember",
@@ -175,6 +175,6 @@ export const memberOperations: readonly Operation[] = [
     summary: "Remove a member of a contract",
     description: "Removes the member, and frees its seat. What it used stays counted.",
     answers: { 204: null },
-    errors: { 404: NO_MEMBER, 422: MEMBER_ID },
+    errors: { 404: NO_MEMBER, 409: SEVERAL_CONTRACTS, 422: MEMBER_ID },
   },
 ];

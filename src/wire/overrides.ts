@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { instantIn } from "../core/instant.ts";
 import { OVERRIDE_KINDS, OVERRIDE_MODES, OVERRIDE_STATES } from "../core/pricing/overrides.ts";
 import { objectError } from "./change-bodies.ts";
 import {
@@ -10,9 +9,11 @@ import {
   limitParameter,
   moment,
   offsetParameter,
+  optionalInstant,
   pageParameter,
   reasonText,
-  NO_CONTRACT,
+  NO_SINGLE_CONTRACT,
+  SEVERAL_CONTRACTS,
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
@@ -22,24 +23,13 @@ const VALUE =
 
 const value = z.union([z.boolean(), z.number(), z.string().max(1000, VALUE), z.array(z.string()).max(64, VALUE)]);
 
-/** Optional date of a body; null counts as absent. */
-const date = (field: string) => {
-  const sentence = `The ${field} field must be an ISO 8601 date or null`;
-  return z
-    .string(sentence)
-    .transform(instantIn)
-    .refine((instant) => instant !== undefined, sentence)
-    .nullish()
-    .transform((instant) => instant ?? undefined);
-};
-
 export const overrideChange = z
   .strictObject(
     {
       value: z.union(value.options, requiredNotNull("The value field is required", VALUE)),
       mode: z.enum(OVERRIDE_MODES, "The mode field must be set or add"),
-      from: date("from").describe("Start, ISO 8601. Default, and for a past one: now"),
-      until: date("until").describe("End, ISO 8601. Default: never"),
+      from: optionalInstant("from").describe("Start, ISO 8601. Default, and for a past one: now"),
+      until: optionalInstant("until").describe("End, ISO 8601. Default: never"),
       reason: reasonText("The reason field is required"),
     },
     objectError("The body must be an object"),
@@ -110,7 +100,7 @@ export const overrideOperations: readonly Operation[] = [
     summary: "List a contract's overrides",
     description: "Lists the exceptions to what plan and add-ons grant, ended ones included, by service, kind and name.",
     answers: { 200: { schema: z.array(override), example: [OVERRIDE] } },
-    errors: { 404: NO_CONTRACT },
+    errors: NO_SINGLE_CONTRACT,
   },
   {
     id: "showOverride",
@@ -120,7 +110,7 @@ export const overrideOperations: readonly Operation[] = [
     summary: "Show an override",
     description: "Returns the exception for one feature or usage limit of a contract.",
     answers: { 200: { schema: override, example: OVERRIDE } },
-    errors: { 404: NO_OVERRIDE },
+    errors: { 404: NO_OVERRIDE, 409: SEVERAL_CONTRACTS },
   },
   {
     id: "setOverride",
@@ -135,6 +125,7 @@ export const overrideOperations: readonly Operation[] = [
     errors: {
       400: "INVALID DATA: Mode add is for numeric usage limits",
       404: "Usage limit maxTasks not found in pricing version 1.0.0 of service tasker",
+      409: SEVERAL_CONTRACTS,
       422: "The reason field is required",
     },
   },
@@ -146,7 +137,7 @@ export const overrideOperations: readonly Operation[] = [
     summary: "Remove an override",
     description: "Ends the exception now. From then on plan and add-ons decide.",
     answers: { 204: null },
-    errors: { 404: NO_OVERRIDE },
+    errors: { 404: NO_OVERRIDE, 409: SEVERAL_CONTRACTS },
   },
   {
     id: "listOverrides",

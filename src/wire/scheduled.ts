@@ -14,6 +14,7 @@ import {
   pageParameter,
   reasonText,
   NO_CONTRACT,
+  NO_SINGLE_CONTRACT,
   NO_SERVICE,
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
@@ -180,7 +181,7 @@ export const scheduledOperations: readonly Operation[] = [
     summary: "List a contract's scheduled changes",
     description: "Lists the newest 100 scheduled changes of a contract in all states, newest first.",
     answers: { 200: { schema: z.array(scheduledChange), example: [SCHEDULED] } },
-    errors: { 404: NO_CONTRACT },
+    errors: NO_SINGLE_CONTRACT,
   },
   {
     id: "scheduleChange",

@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { instantIn } from "../core/instant.ts";
 import { objectError } from "./change-bodies.ts";
-import { amounts, moment } from "./common.ts";
+import { amounts, instant, moment } from "./common.ts";
 import { requiredNotNull, subscriptionFields } from "./subscription.ts";
 
 const UNTIL = "trial.until must be an ISO 8601 date";
@@ -36,10 +35,7 @@ export const newTrial = z.preprocess(
   },
   z.strictObject(
     {
-      until: z
-        .string(UNTIL)
-        .transform(instantIn)
-        .refine((instant) => instant !== undefined, UNTIL)
+      until: instant(UNTIL)
         .nullish()
         .transform((instant) => instant ?? undefined)
         .describe("End, ISO 8601, within 365 days; or `days`"),

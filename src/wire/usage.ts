@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { BLOCK_ORIGINS } from "../core/pricing/blocks.ts";
-import { instantIn } from "../core/instant.ts";
 import { parseSpender, SPENDER_RULE } from "../core/pricing/budgets.ts";
 import { CONTRACT_GROUPINGS, ORGANIZATION_GROUPINGS } from "../core/usage-range.ts";
-import { moment, NO_CONTRACT, NO_ORGANIZATION } from "./common.ts";
+import { instant, moment, NO_ORGANIZATION, NO_SINGLE_CONTRACT } from "./common.ts";
 import { consumption } from "./amounts.ts";
 import { evaluationErrorCode } from "./features.ts";
 import type { Operation } from "./operation.ts";
@@ -31,12 +30,7 @@ export const usageItem = z
         .refine((amounts) => Object.keys(amounts).length > 0, AMOUNTS)
         .describe("Amount of each limit of the feature, or the number of each unit of it"),
       key: text("key", 255).describe("Yours, unique in the organization: an item with a key is counted once"),
-      at: z
-        .string(AT)
-        .transform(instantIn)
-        .refine((at) => at !== undefined, AT)
-        .optional()
-        .describe("Moment of use. Default: now"),
+      at: instant(AT).optional().describe("Moment of use. Default: now"),
       blocks: z
         .boolean("The blocks field must be a boolean")
         .optional()
@@ -274,7 +268,7 @@ export const usageReportOperations: readonly Operation[] = [
     agent: { may: "read", page: "contracts/{userId}" },
     answers: { 200: { schema: contractUsage, example: REPORT } },
     alsoAs: "text/csv",
-    errors: { 404: NO_CONTRACT },
+    errors: NO_SINGLE_CONTRACT,
   },
   {
     id: "getUsage",

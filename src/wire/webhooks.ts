@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { EVENT_CODES } from "../core/event-messages.ts";
+import { MAX_WEBHOOK_DESCRIPTION } from "../core/webhooks.ts";
 import { EXAMPLE, id, moment, NO_ORGANIZATION } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
@@ -8,7 +9,7 @@ const url = z.string({
 });
 const description = z
   .string("The description field must be a string or null")
-  .max(200, "The description field must not be longer than 200 characters")
+  .max(MAX_WEBHOOK_DESCRIPTION, `The description field must not be longer than ${MAX_WEBHOOK_DESCRIPTION} characters`)
   .nullable();
 const KNOWN_CODES = `The codes field must be null or a non-empty list of ${EVENT_CODES.join(", ")}`;
 const codes = z
@@ -17,17 +18,11 @@ const codes = z
   .max(EVENT_CODES.length, `The codes field must not have more than ${EVENT_CODES.length} elements`)
   .nullable();
 
-export const newWebhook = z
-  .object({ url, description: description.optional(), codes: codes.optional() })
-  .meta({ id: "WebhookToCreate" });
-export const webhookChanges = z
-  .object({
-    url: url.optional(),
-    description: description.optional(),
-    codes: codes.optional(),
-    enabled: z.boolean("The enabled field must be true or false").optional(),
-  })
-  .meta({ id: "WebhookChanges" });
+const enabled = z.boolean("The enabled field must be true or false");
+const choice = { description: description.optional(), codes: codes.optional(), enabled: enabled.optional() };
+
+export const newWebhook = z.object({ url, ...choice }).meta({ id: "WebhookToCreate" });
+export const webhookChanges = z.object({ url: url.optional(), ...choice }).meta({ id: "WebhookChanges" });
 
 export const webhook = z
   .strictObject({
@@ -116,7 +111,7 @@ export const webhookOperations: readonly Operation[] = [
     path: "/webhooks",
     summary: "Create a webhook",
     description:
-      "Sends events to an https address from now on, signed as Standard Webhooks defines it. Only this answer contains the secret.",
+      "Sends events to an https address from now on, signed as Standard Webhooks defines it. With `enabled: false` it waits until it is enabled. Only this answer contains the secret.",
     idempotent: true,
     body: { schema: newWebhook, example: { url: "https://example.com/hooks/faregate", description: "billing" } },
     answers: { 201: { schema: webhookWithSecret, example: WITH_SECRET } },

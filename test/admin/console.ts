@@ -86,7 +86,7 @@ export async function openConsole(environment: Record<string, string>, database:
   const key = list.data[0]?.apiKeys[0]?.key ?? "";
   // A picture taken in the middle of a fade has too little contrast.
   const page = await browser.newPage({ reducedMotion: "reduce" });
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   const complaints: string[] = [];
   watch(page, server.url, complaints);
   const url = `${server.url}${environment["BASE_URL_PATH"] ?? ""}/console`;
@@ -155,6 +155,25 @@ function watch(page: Page, origin: string, complaints: string[]): void {
     const url = request.url();
     if (!url.startsWith(origin) && !/^(data|blob):/.test(url)) complaints.push(`asked ${url}`);
   });
+}
+
+/** Waits for the complaints about these statuses, which browsers report at their own time, and clears them. */
+export async function expectComplaints({ complaints }: Console, ...statuses: string[]): Promise<void> {
+  await expect.poll(() => complaints).toEqual(statuses.map((status) => expect.stringContaining(status)));
+  complaints.splice(0);
+}
+
+/** Presses G and a page's key until it is open. On a busy machine the second key may come too late for a jump. */
+export async function jump(page: Page, key: string, heading: string): Promise<void> {
+  const title = page.getByRole("heading", { level: 1, name: heading });
+  const isOpen = async () => {
+    for (const each of ["g", key]) await page.keyboard.press(each);
+    return title.waitFor({ timeout: 5000 }).then(
+      () => true,
+      () => false,
+    );
+  };
+  await expect.poll(isOpen).toBe(true);
 }
 
 /** Rules that the colour scheme decides about. */

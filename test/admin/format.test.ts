@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { formatName } from "../../src/admin/format.ts";
+import { formatName, formatUnknown } from "../../src/admin/format.ts";
 
 it.each([
   ["darkMode", "Dark mode"],
@@ -35,4 +35,9 @@ it("a title has the letters of its key, and never lowers two capitals in a row",
       for (const [capitals] of key.matchAll(/(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z])/g)) expect(title).toContain(capitals);
     }),
   );
+});
+
+it("a price is a number, however large, and a limit is unlimited from 100,000,000 on", () => {
+  expect(formatUnknown({ max: 1e8 })).toBe("max Unlimited");
+  expect(formatUnknown([1e8], false)).toBe("100,000,000");
 });

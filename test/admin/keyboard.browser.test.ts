@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import { PASSWORD, useConsole } from "./console.ts";
+import { jump, PASSWORD, useConsole } from "./console.ts";
 
 const own = useConsole({ isSignedIn: false });
 const MAX_TABS = 120;
@@ -45,8 +45,7 @@ test("by keyboard alone: sign in, upload a version, archive the old one, change 
   await press("Enter");
   await heading("Overview");
 
-  await press("g", "s");
-  await heading("Services");
+  await jump(page, "s", "Services");
   await press("/");
   await expect.poll(() => page.evaluate(() => document.activeElement?.getAttribute("type"))).toBe("search");
   await page.keyboard.type("Task");

@@ -106,7 +106,7 @@ test("valid but useless parts of a pricing are listed with their lines before it
     .getByLabel("Choose a file")
     .setInputFiles({ name: "beacon.yml", mimeType: "application/yaml", buffer: Buffer.from(text) });
   await page.getByText("Creates the service").waitFor();
-  expect(await page.getByText("Ready to save").count()).toBe(0);
+  await expect.poll(() => page.getByText("Ready to save").count()).toBe(0);
   const found = page.locator("section", { hasText: "Before you save" });
   await found.getByText("Warning", { exact: true }).waitFor();
   await found.getByText("Note", { exact: true }).waitFor();

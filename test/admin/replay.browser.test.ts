@@ -26,7 +26,7 @@ async function tryIt(): Promise<void> {
 async function expectFits(): Promise<void> {
   const { page } = own;
   await page.setViewportSize({ width: 375, height: 700 });
-  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(375);
+  await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(375);
   await page.setViewportSize({ width: 1280, height: 800 });
   await expectAccessible(page);
 }
@@ -56,6 +56,6 @@ test("says what changes for the revenue, why calls are denied, and who is affect
   expect(await customers.count()).toBe(5);
   expect(await customers.first().getAttribute("href")).toMatch(/\/contracts\/sample-154$/);
   await page.getByRole("button", { name: "Show all 19" }).click();
-  expect(await customers.count()).toBe(19);
+  await expect.poll(() => customers.count()).toBe(19);
   await expectFits();
 });

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import { openReceiver } from "../events/webhook-receiver.ts";
-import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
+import { PASSWORD, useConsole, expectAccessible, expectComplaints } from "./console.ts";
 
 const own = useConsole({ environment: { WEBHOOK_ALLOWED_HOSTS: "127.0.0.1" } });
 
@@ -147,20 +147,17 @@ test("a webhook is added, its secret shown once, its deliveries logged and sent 
   await own.contract("carol", "FREE");
   await page.getByRole("button", { name: "Deliveries" }).click();
   await expect
-    .poll(
-      async () => {
-        await page.getByRole("button", { name: "Refresh" }).click();
-        return page.getByRole("row", { name: /Contract created.*Delivered/ }).count();
-      },
-      { timeout: 10_000 },
-    )
+    .poll(async () => {
+      await page.getByRole("button", { name: "Refresh" }).click();
+      return page.getByRole("row", { name: /Contract created.*Delivered/ }).count();
+    })
     .toBe(1);
   await page.getByText("1 of the last 1 delivered").waitFor();
   await page.getByRole("button", { name: "Show what was sent" }).click();
   await page.getByText('"type": "CONTRACT_CREATED"').waitFor();
   await expectAccessible(page);
   await page.getByRole("button", { name: "Send again" }).click();
-  await expect.poll(() => receiver.received.length, { timeout: 10_000 }).toBe(2);
+  await expect.poll(() => receiver.received.length).toBe(2);
   const { host } = new URL(receiver.url);
   const row = page.getByRole("row", { name: new RegExp(receiver.url) });
   await page.getByRole("button", { name: `Actions for ${host}` }).click();
@@ -174,10 +171,11 @@ test("a webhook is added, its secret shown once, its deliveries logged and sent 
     .poll(async () => (await own.call<{ failures: number }[]>("GET", "/webhooks", undefined, own.key))[0]?.failures, {
       timeout: 20_000,
     })
-    .toBe(1);
+    .toBeGreaterThan(0);
   await page.reload();
   await row.getByText("Failing").waitFor();
-  await row.getByText(/^1 attempt failed, the first /).waitFor();
+  // The second attempt comes after four to six seconds.
+  await row.getByText(/^(?:1 attempt|\d+ attempts) failed, the first /).waitFor();
   await expectAccessible(page);
   await page.getByRole("button", { name: `Actions for ${host}` }).click();
   await page.getByRole("menuitem", { name: "Delete" }).click();
@@ -193,7 +191,7 @@ test("a webhook for http names the setting that allows it", async () => {
   await page.getByLabel("URL").fill("http://localhost:9000/hook");
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByRole("alert").getByText("The url must begin with https://. WEBHOOK_ALLOWED_HOSTS").waitFor();
-  expect(own.complaints.splice(0)).toEqual([expect.stringContaining("400")]);
+  await expectComplaints(own, "400");
 });
 
 test("each page leads to its guide, and the guides are searched", async () => {

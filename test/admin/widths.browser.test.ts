@@ -106,7 +106,7 @@ async function expectNarrow(): Promise<void> {
   await expect.poll(() => page.getByRole("status", { name: "Loading…" }).count()).toBe(skeletons);
   for (const width of WIDTHS) {
     await page.setViewportSize({ width, height: 640 });
-    const wide = await page.evaluate((most) => {
+    const tooWide = (most: number) => {
       // Matrices and code scroll inside of their own boxes.
       const isClipped = (element: Element | null): boolean =>
         element !== null &&
@@ -116,8 +116,8 @@ async function expectNarrow(): Promise<void> {
         .filter((element) => element.getBoundingClientRect().right > most && !isClipped(element.parentElement))
         .map((element) => `${element.tagName}.${element.className}: ${element.textContent?.slice(0, 30)}`)
         .slice(0, 3);
-    }, width);
-    expect(wide, `at ${width}`).toEqual([]);
+    };
+    await expect.poll(() => page.evaluate(tooWide, width), { message: `at ${width}` }).toEqual([]);
   }
   expect(own.complaints).toEqual([]);
 }

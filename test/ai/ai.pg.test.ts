@@ -143,9 +143,9 @@ describe("a stream", () => {
     expect(await openHolds(userId)).toBe(0);
   });
 
-  test("without usage counts what was emitted", async () => {
+  test.each([undefined, NaN, -1])("without usage, as by %s, counts what was emitted", async (none) => {
     const userId = await subscribed();
-    const { model } = modelOf([...textParts(words), finish(usage(undefined, undefined))], { userId });
+    const { model } = modelOf([...textParts(words), finish(usage(none, none))], { userId });
     const { text } = streamText({ model, prompt: "Write" });
     expect(await text).toBe(words.join(""));
     const [consumed = NaN, held] = await levelOf(userId);
@@ -228,6 +228,19 @@ describe("where little is left", () => {
     expect(refused).toMatchObject({ limit: { reason: "LIMIT_REACHED", unlock: { target: { plan: "PRO" } } } });
     expect(inner.doStreamCalls).toEqual([]);
     expect([await levelOf(userId), await openHolds(userId)]).toEqual([[28, 0], 0]);
+  });
+
+  test("a purchase is named only if the prompt fits into it, at the rates of its units", async () => {
+    const units = { input: "in", output: "out" };
+    const targetFor = async (input: number) => {
+      const { model } = modelOf([], { userId: await subscribed("MINI"), units, countInput: () => input });
+      return model.doStream({ prompt: [] }).then(
+        () => undefined,
+        (error: LimitReachedError) => error.limit.unlock?.target?.plan,
+      );
+    };
+    // PRO has 1,000 credits, an input token costs one, and an output token two.
+    expect([await targetFor(998), await targetFor(999)]).toEqual(["PRO", undefined]);
   });
 
   test("a budget is named, and no purchase", async () => {

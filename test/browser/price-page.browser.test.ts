@@ -93,9 +93,9 @@ test("puts plans beside each other where there is room, and below each other on 
   const rows = () =>
     page.locator(".plan").evaluateAll((plans) => new Set(plans.map((plan) => plan.getBoundingClientRect().top)).size);
   await page.setViewportSize({ width: 1200, height: 900 });
-  expect(await rows()).toBe(1);
+  await expect.poll(rows).toBe(1);
   await page.setViewportSize({ width: 380, height: 800 });
-  expect(await rows()).toBe(3);
+  await expect.poll(rows).toBe(3);
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   expect(overflow).toBeLessThanOrEqual(0);
 });

@@ -80,7 +80,8 @@ function server() {
     instead: {} as Answers,
   };
   const answers = (): Answers => ({
-    "GET /services": ok(parts.services),
+    "GET /services?limit=1000&offset=0": ok(parts.services),
+    [`GET /services?limit=1000&offset=${parts.services.length}`]: ok([]),
     "GET /services/Tasker/pricings?pricingStatus=active": ok([parts.pricing]),
     "GET /services/Tasker/pricings?pricingStatus=archived": ok([]),
     "GET /contracts?limit=100&after=": ok([parts.contract]),
@@ -111,7 +112,8 @@ async function compareWith(left: readonly object[], old: Answers, now: Answers, 
     await new Promise((done) => setTimeout(done, 1));
     running -= 1;
     asked.push(`${base === OLD ? "old" : "new"} ${line}`);
-    const found = (base === OLD ? old : now)[line] ?? { status: 404, body: { error: "not found" } };
+    const none = line.startsWith("GET /contracts?") ? ok([]) : { status: 404, body: { error: "not found" } };
+    const found = (base === OLD ? old : now)[line] ?? none;
     return new Response(JSON.stringify(found.body), { status: found.status });
   };
   const files = { "report.json": JSON.stringify({ carried: {}, changed: [], left, complete: false }) };
@@ -411,6 +413,21 @@ it("finds equal servers equal, with four calls at a time and nothing written", a
   );
 });
 
+it("reads all pages of services and contracts, however short the server makes them", async () => {
+  const [old, now] = [server(), server()];
+  const more = { id: "s2", name: "More", disabled: false };
+  old.parts.services.push({ ...more, disabled: true });
+  const second = { ...contract(), id: "c2", userContact: { userId: "u2" } };
+  now.parts.instead = {
+    "GET /services?limit=1000&offset=1": ok([more]),
+    "GET /services?limit=1000&offset=2": ok([]),
+    [`GET /contracts?limit=100&after=${contract().id}`]: ok([second]),
+  };
+  const { asked, result } = await compare(old.answers(), now.answers());
+  expect(result?.unexplained).toMatchObject([{ call: "services", path: "More.disabled", old: true, new: false }]);
+  expect(asked).toContain("new GET /contracts/u2");
+});
+
 it("prints what is unexplained with user, call, path and both values", async () => {
   const [old, now] = [server(), server()];
   old.parts.contract.usageLevels = {
@@ -432,16 +449,21 @@ it("exits with 2 when nothing was compared", async () => {
     code: 2,
     err: `faregate: ${NEW} does not list contracts: Not for EVALUATION\n`,
   });
-  const unknown = { ...answers, "GET /services": { status: 401, body: { error: "Invalid API Key" } } };
+  const unknown = {
+    ...answers,
+    "GET /services?limit=1000&offset=0": { status: 401, body: { error: "Invalid API Key" } },
+  };
   expect((await compare(unknown, answers)).run).toMatchObject({
     code: 2,
     err: `faregate: ${OLD} refuses the key: Invalid API Key\n`,
   });
   const args = ["compare", "--old", OLD, "--new", NEW];
-  expect(await runFaregate(args)).toMatchObject({
-    code: 2,
-    err: "faregate: A key is needed: --key or FAREGATE_API_KEY.\n",
-  });
+  for (const none of [[], ["--key", ""]]) {
+    expect(await runFaregate([...args, ...none])).toMatchObject({
+      code: 2,
+      err: "faregate: A key is needed: --key or FAREGATE_API_KEY.\n",
+    });
+  }
   expect((await runFaregate([...args, "--key", "k"])).err).toContain("cannot be reached");
   expect((await runFaregate([...args, "--key", "k", "--sample", "-1"])).code).toBe(2);
   expect((await runFaregate([...args, "--key", "k", "--report", "none.json"])).err).toBe(

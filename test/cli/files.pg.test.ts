@@ -206,6 +206,11 @@ describe("a folder that cannot be used", () => {
     ["gate: [ { rule: noFeatureLost }, { rule: nothing } ]\n", "4:36 gate[1].rule must be one of"],
     ["webhooks: [ { url: https://a.example/, code: X } ]\n", "4:40 code is unknown"],
     ["webhooks: [ { url: https://a.example/, codes: [X] } ]\n", "4:48 X is no code of an event"],
+    ["webhooks: [ { url: https://a.example/, codes: [] } ]\n", "4:40 codes must not be empty"],
+    [
+      `webhooks: [ { url: https://a.example/, description: ${"x".repeat(201)} } ]\n`,
+      "4:40 description must not be longer than 200 characters",
+    ],
     ['services:\n  "..": { versions: [ { file: a.yml } ] }\n', '5:4 The service ".." has a name that no URL can have'],
     ["alerts: { thresholds: [a] }\n", "4:24 Each of thresholds must be a number"],
     ...["", "0", "201", "80.5", "80, 80", "1, 2, 3, 4, 5, 6"].map((list) => [
@@ -309,6 +314,11 @@ describe("rights", () => {
     const several = await runAgainst(api, owner.key, ["plan", "pricings"], ONE);
     expect(several.code).toBe(1);
     expect(several.err).toContain(`${organization.id} Promoted ${organizations}`);
+    // A server with short pages shows a platform ADMIN one of them.
+    api.resources.settings.maxPageSize = 1;
+    const one = await runAgainst(api, api.callers.platformAdmin.key, ["plan", "pricings"], ONE);
+    api.resources.settings.maxPageSize = undefined;
+    expect(one.err).toContain("The key sees several organizations. Give --organization with the id of one:");
   });
 
   test("6: a closed gate refuses, an OWNER passes over it with a reason, and another key cannot", async () => {
@@ -405,6 +415,24 @@ describe("webhooks", () => {
     ]);
     expect((await run("apply", changed)).code).toBe(0);
     expect((await planOf(changed)).code).toBe(0);
+  });
+
+  test("that the server would refuse are refused before anything is uploaded", async () => {
+    const NOT_HTTPS = "The url must begin with https://. WEBHOOK_ALLOWED_HOSTS of the server allows local receivers";
+    for (const [refused, sentence] of [
+      ["http://ops.example/hook", NOT_HTTPS],
+      ["ftp://localhost/", NOT_HTTPS],
+      ["https://me:secret@ops.example/", "The url must not contain credentials"],
+    ] as const) {
+      const refusals = [`webhooks: ${refused}: ${sentence}`];
+      const files = { ...ONE };
+      files["pricings/faregate.yml"] += `webhooks: [ { url: "${refused}" } ]\n`;
+      expect(await planOf(files)).toMatchObject({ code: 1, parts: [{ part: "webhooks", steps: [], refusals }] });
+      expect(await run("apply", files)).toMatchObject({ code: 1, calls: [] });
+    }
+    // Only the server knows what it allows.
+    const local = hooked('  - { url: "http://localhost:4000/hook" }\n');
+    expect(await planOf(local)).toMatchObject({ code: 2 });
   });
 
   test("that the folder lacks are named, deleted with --prune, and can come back", async () => {

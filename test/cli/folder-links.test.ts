@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runCli } from "../../src/cli/cli.ts";
 import { cliHost } from "../../src/entries/platform/cli-host.ts";
 
-/* Links of a real file system that lead out of a folder. */
+/* Paths of a real file system: links that lead out of a folder, and folders in the place of files. */
 
 let root: string;
 beforeAll(async () => {
@@ -69,4 +69,12 @@ test("the manifest itself can be such a link, and a circle of links leads nowher
   );
   const circle = await folderWith(manifestOf("{ file: a.yml }"), { "a.yml": "b.yml", "b.yml": "a.yml" });
   expect(await run("plan", circle)).toMatchObject({ code: 1, err: expect.stringContaining("a.yml cannot be read") });
+});
+
+test.each([
+  ["outside", "it is a folder."],
+  ["outside/secret.yml/tasker.yml", "a part of this path is a file and no folder."],
+])("%s as a pricing is an error in words", async (path, reason) => {
+  const file = join(root, path);
+  expect(await run("lint", file)).toEqual({ code: 2, err: `faregate: ${file} cannot be read: ${reason}\n` });
 });

@@ -1,6 +1,13 @@
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
-import { addPeriod, END_OF_TIME, isBelowOneSecond, lastBoundary, nextBoundary } from "../../src/core/period.ts";
+import {
+  addPeriod,
+  END_OF_TIME,
+  isBelowOneSecond,
+  lastBoundary,
+  nextBoundary,
+  runningDays,
+} from "../../src/core/period.ts";
 import { PERIOD_UNITS } from "../../src/core/pricing/model.ts";
 import "../support/property-seed.ts";
 
@@ -155,5 +162,29 @@ describe("the process's local time", () => {
       expect(at("2025-01-15T12:00:00Z").getTimezoneOffset(), zone).not.toBe(0);
       expect(all(), zone).toEqual(inUtc);
     }
+  });
+});
+
+describe("runningDays", () => {
+  it.each([
+    ["a first month", "2025-01-31T10:00:00.000Z", "2025-02-28T10:00:00.000Z", 1, "MONTH", 30, 28],
+    ["a later month", "2025-01-31T10:00:00.000Z", "2025-03-31T10:00:00.000Z", 1, "MONTH", 30, 31],
+    [
+      "later days that sum up to renewalDays",
+      "2025-01-01T00:00:00.000Z",
+      "2025-01-31T00:00:00.000Z",
+      10,
+      "DAY",
+      30,
+      10,
+    ],
+    ["a subscription of the 31st", "2025-02-28T10:00:00.000Z", "2025-03-31T10:00:00.000Z", 1, "MONTH", 31, 31],
+    ["a subscription's yearly period", "2025-02-28T10:00:00.000Z", "2026-03-01T10:00:00.000Z", 1, "YEAR", 366, 366],
+    ["a given end", "2025-01-01T00:00:00.000Z", "2025-02-11T00:00:00.000Z", 1, "MONTH", 30, 10],
+    ["less than a day", "2025-01-01T00:00:00.000Z", "2025-01-01T01:00:00.000Z", 1, "MONTH", 1, 1],
+  ] as const)("counts %s", (_, startDate, endDate, renewalValue, renewalUnit, renewalDays, wanted) => {
+    expect(
+      runningDays({ startDate: at(startDate), endDate: at(endDate), renewalValue, renewalUnit, renewalDays }),
+    ).toBe(wanted);
   });
 });

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
@@ -35,6 +35,14 @@ afterAll(async () => {
   await there.close();
   rmSync(folder, { recursive: true });
 });
+
+/** Damages of a file on the way. */
+const DAMAGES: Record<string, (file: string) => void> = {
+  changed: (file) => writeFileSync(file, readFileSync(file, "utf8").replace("linus", "lines")),
+  cut: (file) => writeFileSync(file, readFileSync(file, "utf8").split("\n").slice(1).join("\n")),
+  empty: (file) => writeFileSync(file, ""),
+  lost: (file) => rmSync(file),
+};
 
 /** Everything that keys can ask about the organization and its end users. */
 async function answers(world: World): Promise<Record<string, unknown>> {
@@ -84,7 +92,8 @@ test("an organization moves with its history, its balances and its keys, and not
   await world.upload(tasker(), "1.0.0");
   const contract = async (userId: string) => {
     await world.must("POST", "/contracts", {
-      userContact: { userId, username: userId },
+      // Node's readline takes this character for the end of a line.
+      userContact: { userId, username: userId, firstName: `${userId}\u2028` },
       billingPeriod: { autoRenew: true, renewalDays: 30 },
       contractedServices: { [world.service]: world.versions.at(-1) },
       subscriptionPlans: { [world.service]: "PRO" },
@@ -103,6 +112,11 @@ test("an organization moves with its history, its balances and its keys, and not
     return status;
   };
 
+  const { body: invited } = await here.api.call<{ url: string }>(
+    "POST",
+    `/organizations/${world.organizationId}/invitations`,
+    { key: here.api.callers.owner.key, body: { role: "EVALUATOR" } },
+  );
   await freezeOrganization(db, world.organizationId, here.now);
   await expect.poll(isFrozen).toBe(503);
   expect((await world.read(0, "DELETE", "/contracts/linus")).status).toBe(503);
@@ -125,8 +139,16 @@ test("an organization moves with its history, its balances and its keys, and not
   const second = await exportNow(here.api, world, "second");
   there.now = here.now;
   there.api.setNow(there.now);
+  for (const [name, change] of Object.entries(DAMAGES)) {
+    const damaged = join(folder, name);
+    cpSync(second, damaged, { recursive: true });
+    change(join(damaged, "contracts.jsonl"));
+    await expect(importInto(there, damaged, true)).rejects.toThrow(
+      /^The file of contracts is not as it was exported: copy the folder again$/,
+    );
+  }
   await expect(importInto(there, second)).rejects.toThrow(
-    /^The account \S+ exists on this instance: --accounts=existing /,
+    /^The account \S+ exists on this instance: --accounts existing /,
   );
   const { accounts } = await importInto(there, second, true);
   expect(accounts).toContain("owner");
@@ -146,9 +168,20 @@ test("an organization moves with its history, its balances and its keys, and not
   await expectCleanLedger(arrived);
 
   await leave(second);
+  await expect(thawOrganization(db, world.organizationId)).rejects.toThrow(
+    `The organization has moved to ${ADDRESS} already: move it back from there`,
+  );
   await expect.poll(isFrozen).toBe(410);
-  const gone = await world.read<{ error: string; details: string }>(0, "GET", "/contracts");
-  expect(gone).toEqual({ status: 410, body: { error: `The organization has moved to ${ADDRESS}`, details: ADDRESS } });
+  const organization = `/organizations/${world.organizationId}`;
+  for (const gone of [
+    await world.read(0, "GET", "/contracts"),
+    await here.api.call("GET", organization, { key: here.api.callers.owner.key }),
+    await here.api.call("GET", `/invitations/${invited.url.split("/").at(-1) ?? ""}`),
+  ])
+    expect(gone).toMatchObject({
+      status: 410,
+      body: { error: `The organization has moved to ${ADDRESS}`, details: ADDRESS },
+    });
   await expectCleanLedger(world);
 
   await live(arrived, 2);

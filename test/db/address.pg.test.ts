@@ -21,6 +21,6 @@ test("an address as hosts print it, with parameters of libpq and of ORMs, serves
   expect(await pool.client`select current_setting('application_name') as name`).toEqual([{ name: "printed" }]);
   await pool.close(0);
   const changes = listenForInvalidations(url, { applicationName: "faregate-test" });
-  await vi.waitUntil(() => changes.isFresh());
+  await vi.waitUntil(() => changes.isFresh(), { timeout: 20_000 });
   await changes.close();
 });

@@ -13,7 +13,7 @@ beforeAll(async () => {
   await upload(api, api.callers.all.key, tasker());
   changes = listenForInvalidations(api.database.url, { applicationName: APPLICATION });
   changes.follow((change) => told.push(change));
-  await vi.waitUntil(() => changes.isFresh());
+  await vi.waitUntil(() => changes.isFresh(), { timeout: 20_000 });
 });
 afterAll(async () => {
   await changes.close();
@@ -23,6 +23,9 @@ beforeEach(async () => {
   await changes.invalidationsApplied();
   told = [];
 });
+
+/** Changes except those of everything, which a busy machine announces after a missed heartbeat. */
+const named = () => told.filter(({ of }) => of !== "everything");
 
 const sql = () => api.database.connection.client;
 
@@ -35,11 +38,11 @@ test("a changed contract is told by its id, once a transaction", async () => {
     await tx`update contract_services set plan = 'PRO' where contract_id = ${id}`;
   });
   await changes.invalidationsApplied();
-  expect(told).toEqual([{ of: "contract", contractId: id, organizationId: api.callers.organizationId }]);
+  await expect.poll(named).toEqual([{ of: "contract", contractId: id, organizationId: api.callers.organizationId }]);
   told = [];
   await sql()`delete from contracts where id = ${id}`;
   await changes.invalidationsApplied();
-  expect(told).toEqual([{ of: "contract", contractId: id, organizationId: api.callers.organizationId }]);
+  await expect.poll(named).toEqual([{ of: "contract", contractId: id, organizationId: api.callers.organizationId }]);
 });
 
 test("a contract that is created, read or consumed from is not told", async () => {
@@ -49,7 +52,7 @@ test("a contract that is created, read or consumed from is not told", async () =
   await api.call("POST", "/features/silent?details=true", { key });
   await api.call("PUT", "/contracts/silent/usageLevels", { key, body: { tasker: { maxTasks: 1 } } });
   await changes.invalidationsApplied();
-  expect(told).toEqual([]);
+  expect(named()).toEqual([]);
 });
 
 test("many contracts that change at once are told as all of them", async () => {
@@ -61,13 +64,13 @@ test("many contracts that change at once are told as all of them", async () => {
   told = [];
   await sql()`update contracts set updated_at = now() where user_id like 'many-%'`;
   await changes.invalidationsApplied();
-  expect(told).toEqual([{ of: "contracts", organizationIds: [api.callers.organizationId] }]);
+  await expect.poll(named).toEqual([{ of: "contracts", organizationIds: [api.callers.organizationId] }]);
 });
 
 test("a service that changes is told as all contracts, a key that changes or goes as all keys", async () => {
   await sql()`update services set disabled = disabled`;
   await changes.invalidationsApplied();
-  expect(told).toEqual([{ of: "contracts", organizationIds: [api.callers.organizationId] }]);
+  await expect.poll(named).toEqual([{ of: "contracts", organizationIds: [api.callers.organizationId] }]);
   const { id: userId } = api.callers.outsider;
   for (const change of [
     () => sql()`update users set role = 'ADMIN' where id = ${userId}`,
@@ -77,7 +80,7 @@ test("a service that changes is told as all contracts, a key that changes or goe
     told = [];
     await change();
     await changes.invalidationsApplied();
-    expect(told).toEqual([{ of: "keys" }]);
+    await expect.poll(named).toEqual([{ of: "keys" }]);
   }
 });
 
@@ -86,13 +89,13 @@ test("losing the connection ends its life at once, says that anything may have c
     select pg_terminate_backend(pid) as ended from pg_stat_activity
     where datname = current_database() and application_name = ${`${APPLICATION}-changes`}`;
   expect(killed?.ended).toBe(true);
-  await expect.poll(() => changes.isFresh(), { interval: 1, timeout: 200 }).toBe(false);
+  await expect.poll(() => changes.isFresh(), { interval: 1 }).toBe(false);
   expect(told).toContainEqual({ of: "everything" });
-  await expect.poll(() => changes.isFresh(), { timeout: 5000 }).toBe(true);
+  await expect.poll(() => changes.isFresh()).toBe(true);
   told = [];
   await sql()`update services set disabled = disabled`;
   await changes.invalidationsApplied();
-  expect(told).toEqual([{ of: "contracts", organizationIds: [api.callers.organizationId] }]);
+  await expect.poll(named).toEqual([{ of: "contracts", organizationIds: [api.callers.organizationId] }]);
 });
 
 test("a connection that is silent without having ended is not trusted for longer than a second", async () => {
@@ -110,6 +113,6 @@ test("a connection that is silent without having ended is not trusted for longer
   } finally {
     process.kill(pid, "SIGCONT");
   }
-  await expect.poll(() => own.isFresh(), { timeout: 5000 }).toBe(true);
+  await expect.poll(() => own.isFresh()).toBe(true);
   await own.close();
 });

@@ -45,7 +45,7 @@ afterAll(async () => {
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-it("under load, a database killed twice costs failed statements and nothing else", { timeout: 60_000 }, async () => {
+it("under load, a database killed twice costs failed statements and nothing else", { timeout: 120_000 }, async () => {
   const { client } = connection;
   const load = { isOn: true, served: 0 };
   let acknowledged = 0;
@@ -84,7 +84,7 @@ it("under load, a database killed twice costs failed statements and nothing else
     postgres = await startEmbeddedPostgres({ dataDir, password: "sesame", port });
     const back = performance.now();
     const enough = load.served + 20;
-    while (load.served < enough && performance.now() - back < 10_000) await pause(5);
+    while (load.served < enough && performance.now() - back < 20_000) await pause(5);
     silences.push(performance.now() - back);
   }
   load.isOn = false;
@@ -92,8 +92,8 @@ it("under load, a database killed twice costs failed statements and nothing else
   const [sums] = await client`select a, b, (select count(*)::int from ledger) as rows from counters`;
   expect(uncaught).toEqual([]);
   expect(wrong).toBe(0);
-  // Three times the usual duration, because other work shares the cores.
-  expect(Math.max(...silences)).toBeLessThan(3000);
+  // Usually a second. The driver's own back-off grows to twenty.
+  expect(Math.max(...silences)).toBeLessThan(15_000);
   // All or nothing. A commit whose acknowledgement was lost counts too.
   expect(sums?.["a"]).toBe(sums?.["rows"]);
   expect(sums?.["b"]).toBe(sums?.["rows"]);

@@ -39,7 +39,7 @@ test("llms.txt is complete: its commands run without any other page, and print i
 }, 120_000);
 
 /** Pages whose TypeScript stands alone. Elsewhere blocks are excerpts. */
-const WHOLE = [LLMS, ...["ai", "credits", "openfeature", "teams"].map((name) => `src/docs/${name}.md`)];
+const WHOLE = ["README.md", LLMS, ...["ai", "credits", "openfeature", "teams"].map((name) => `src/docs/${name}.md`)];
 
 test("the TypeScript of pages whose blocks stand alone compiles, by the strictest rules", async () => {
   const files = WHOLE.flatMap((page) =>

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
@@ -342,6 +343,33 @@ describe("the order of checks", () => {
     expect(run.report?.carried).toMatchObject({ users: 2, contracts: 2 });
     expect(run.report?.changed.map(({ detail }) => detail)).toContain("a map becomes 0");
     expect(run.report?.left.map(({ detail }) => detail)).toContain("Its groupId is 7, and no text");
+  });
+
+  it("carries the longest texts and the oldest dates that it plans", async () => {
+    const database = await newDatabase();
+    const space = smallInstallation();
+    // Random characters of three bytes: Postgres compresses others.
+    const long = Array.from(randomBytes(512), (byte, index) => String.fromCharCode(0x4e00 + byte * 64 + (index % 64)));
+    const text = long.join("");
+    const startDate = new Date("1890-01-01T00:00:00.000Z");
+    space.contracts[0] = spaceContract("old", {
+      userContact: { userId: text, username: text, firstName: text, email: text },
+      groupId: text,
+      billingPeriod: { startDate, endDate: startDate, autoRenew: false, renewalDays: 30 },
+    });
+    patched(space.users, 1, { username: text });
+    patched(space.organizations, 0, { members: [] });
+    patched(space.pricings, 1, { yamlPath: text });
+    // No file has a name as long as this path.
+    const run = await importInstallation(space, database.url, { statics: tmpdir() });
+    expect([run.code, run.err]).toEqual([0, ""]);
+    expect(run.report?.changed.map(({ code }) => code)).toEqual([
+      "seeded-admin-removed",
+      "text-written",
+      "text-written",
+    ]);
+    const [row] = await database.connection.client`select start_date from contracts where user_id = ${text}`;
+    expect(row?.["start_date"]).toBe("1890-01-01 00:00:00+00");
   });
 
   it("abandons an unfinished import, so that a mended dump can be imported as if it were the first", async () => {

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach } from "vitest";
 import type { Runtime } from "../../src/entries/launcher/runtimes.ts";
+import { freePort as anyFreePort } from "../support/event-server.ts";
 
 /** Starts in a fourth of the time of the sources, which guides.e2e.test.ts starts. build-server.ts builds it. */
 const START = fileURLToPath(new URL("../../dist/server/start.js", import.meta.url));
@@ -36,21 +36,13 @@ export function useLaunchers(): void {
       process.kill("SIGTERM");
       await exit;
     }
-    for (const pid of processesOn(folder)) process.kill(pid, "SIGKILL");
-    rmSync(folder, { recursive: true, force: true });
+    killOn(folder);
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
   });
 }
 
-/** Returns a port that is free at this moment. */
-export function freePort(): Promise<string> {
-  return new Promise((resolve) => {
-    const probe = createServer();
-    probe.listen(0, () => {
-      const { port } = probe.address() as AddressInfo;
-      probe.close(() => resolve(String(port)));
-    });
-  });
-}
+/** Returns a port that is free. */
+export const freePort = async (): Promise<string> => String(await anyFreePort());
 
 /** Starts it in the folder. Default: with an embedded database, and REST on Node. */
 export function launch(environment: Record<string, string | undefined> = {}, runtime: Runtime = "node"): Launcher {
@@ -77,9 +69,9 @@ export function launch(environment: Record<string, string | undefined> = {}, run
   return launcher;
 }
 
-/** Waits until a condition holds, at most 30 s. */
+/** Waits until a condition holds, at most 60 s. */
 export async function until(condition: () => boolean | Promise<boolean>, what: () => string): Promise<void> {
-  const deadline = Date.now() + 30_000;
+  const deadline = Date.now() + 60_000;
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error(`waited in vain: ${what()}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -109,6 +101,11 @@ export function processesOn(where: string): number[] {
     .split("\n")
     .filter((line) => line.includes(where) && !line.includes("ps -eo"))
     .map((line) => Number.parseInt(line, 10));
+}
+
+/** Kills the processes on this folder, of which some may be ending by themselves. */
+export function killOn(where: string): void {
+  spawnSync("kill", ["-KILL", ...processesOn(where).map(String)]);
 }
 
 /** Process ids of the launcher's children that run this script. */

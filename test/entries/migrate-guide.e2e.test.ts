@@ -49,7 +49,7 @@ afterAll(async () => {
   await database.drop();
   await inPlaceOfSpace.drop();
   await rm(folder, { recursive: true, force: true });
-}, 60_000);
+}, 120_000);
 
 /** Runs a block as printed, and returns what it printed. */
 function run(script: string): Promise<{ code: number | null; text: string }> {
@@ -84,7 +84,7 @@ test("the guide's commands move an installation and prove it", { timeout: 180_00
   );
 });
 
-test("a published client goes on with its key: it evaluates, consumes and listens", { timeout: 60_000 }, async () => {
+test("a published client goes on with its key: it evaluates, consumes and listens", { timeout: 120_000 }, async () => {
   const [, now] = servers;
   const url = now?.url ?? "";
   client = connect({ url, apiKey: ORG_KEY });

@@ -26,7 +26,7 @@ beforeAll(async () => {
   server = await startEventServer(database.url, {
     LOG_LEVEL: "debug",
     METRICS_TOKEN,
-    DRAIN_DELAY: "2",
+    DRAIN_DELAY: "8",
     ADMIN_PASSWORD: "space4all",
   });
 });
@@ -55,7 +55,9 @@ it("a process that was started by itself warns of what keeps nobody out, in its 
       .output()
       .split("\n")
       .filter((line) => line.includes('"level":"warn"'))
-      .map((line) => (JSON.parse(line) as { message: string }).message);
+      .map((line) => (JSON.parse(line) as { message: string }).message)
+      // Of half a second without a heartbeat, which a busy machine may take.
+      .filter((message) => !message.startsWith("changes cannot be followed for now"));
   await expect
     .poll(warnings)
     .toEqual([
@@ -89,10 +91,13 @@ it("no password, key, token or secret gets into the log, whatever becomes of the
   await database.connection.client`alter table users add constraint nobody_new check (username <> 'eve-the-new')`;
   const refused = await call("POST", "/users", undefined, { username: "eve-the-new", password: `${PASSWORD}-new` });
   expect([broken.status, refused.status]).toEqual([500, 500]);
+  const unexpected = () => server.output().split('"message":"unexpected error"').length - 1;
+  await expect.poll(unexpected).toBe(2);
+  await expect.poll(server.output).toMatch(/\n$/);
   const log = server.output();
   const lines = log.trim().split("\n");
   for (const line of lines) expect(() => JSON.parse(line) as unknown, line).not.toThrow();
-  expect(lines.filter((line) => line.includes('"message":"unexpected error"'))).toHaveLength(2);
+  expect(unexpected()).toBe(2);
   expect(lines.filter((line) => line.includes('"message":"request"')).length).toBeGreaterThan(8);
   const databasePassword = new URL(database.url).password;
   const secrets = [PASSWORD, userKey, orgKey, secret, METRICS_TOKEN, databasePassword, ...Object.values(TEST_SECRETS)];
@@ -107,7 +112,7 @@ it("told to end, it is not ready while it serves on for the delay, then drains a
   expect((await fetch(`${server.url}/ready`)).status).toBe(200);
   const gone = server.stop();
   let reason: unknown;
-  const deadline = Date.now() + 1500;
+  const deadline = Date.now() + 5000;
   while (reason === undefined && Date.now() < deadline) {
     const answer = await fetch(`${server.url}/ready`);
     if (answer.status === 503) reason = ((await answer.json()) as { reason: string }).reason;

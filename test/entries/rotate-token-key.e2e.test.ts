@@ -93,4 +93,4 @@ it("with TOKEN_SIGNATURE=EdDSA a process does not start that cannot read the key
   });
   expect(status).toBe(1);
   expect(`${stdout}${stderr}`).toContain("The token key cannot be read with API_KEYS_SECRET");
-}, 60_000);
+}, 120_000);

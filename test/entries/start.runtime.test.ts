@@ -32,7 +32,7 @@ describe("npm start without a database", () => {
 
       first.process.kill("SIGINT");
       expect(await first.exit).toBe(0);
-      expect(processesOn(folder)).toEqual([]);
+      await expect.poll(() => processesOn(folder)).toEqual([]);
 
       const second = await launchAndWait();
       expect(second.output()).not.toContain("with the password");
@@ -40,7 +40,7 @@ describe("npm start without a database", () => {
       second.process.kill("SIGTERM");
       expect(await second.exit).toBe(0);
       expect(second.errors()).toBe("");
-      expect(processesOn(folder)).toEqual([]);
+      await expect.poll(() => processesOn(folder)).toEqual([]);
     },
   );
 

@@ -81,9 +81,14 @@ it("each request is a span of its caller's trace, with the route's pattern and n
   expect(failed?.span).toMatchObject({ status: { code: 2 } });
   // Without a caller's trace, the log names the new one.
   expect(failed?.span.parentSpanId ?? "").toBe("");
-  const lines = server.output().split("\n");
-  expect(lines.find((line) => line.includes("unexpected error"))).toContain(failed?.span.traceId);
-  expect(lines.find((line) => line.includes("asked-by-the-test"))).toContain(TRACE);
+  // The process is gone, and the rest of its output may still be on its way.
+  const lineAbout = (text: string) =>
+    server
+      .output()
+      .split("\n")
+      .find((line) => line.includes(text));
+  await expect.poll(() => lineAbout("unexpected error")).toContain(failed?.span.traceId);
+  await expect.poll(() => lineAbout("asked-by-the-test")).toContain(TRACE);
   expect(JSON.stringify(received)).not.toContain("somebody");
 });
 

@@ -144,7 +144,8 @@ describe("clients that come back", () => {
   });
 
   it("who connects while returning clients are awaited gets what was published since, once and before anything else", async () => {
-    broadcast.replayToReturning(300);
+    // Longer than both take to connect on a busy machine.
+    broadcast.replayToReturning(3_000);
     broadcast.publish(created);
     const early = await openPricings(ws + HANDSHAKE);
     broadcast.publish(disabled);
@@ -153,7 +154,7 @@ describe("clients that come back", () => {
       expect(await client.frame(2)).toContain("PRICING_CREATED");
       expect(await client.frame(3)).toContain("SERVICE_DISABLED");
     }
-    await new Promise((resolve) => setTimeout(resolve, 350));
+    await new Promise((resolve) => setTimeout(resolve, 3_100));
     const last = await openPricings(ws + HANDSHAKE);
     broadcast.publish(disabled);
     await last.frame(2);

@@ -96,7 +96,7 @@ export async function expectNothingLost(options: { events: number; kills: number
   };
   await Promise.all([write(), kill()]);
   const expected = Array.from({ length: written }, (_, i) => i + 1);
-  await until(() => clients.every(({ ids }) => ids.at(-1) === written), "the last event at every client", 15_000);
+  await until(() => clients.every(({ ids }) => ids.at(-1) === written), "the last event at every client", 60_000);
   for (const { ids, resyncs, close } of clients) {
     close();
     expect(ids).toEqual(expected);

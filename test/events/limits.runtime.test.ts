@@ -38,14 +38,17 @@ it.each(["Node", "Bun"] as const)(
 
     const client = clients[1];
     if (client === undefined) throw new Error("no client");
-    for (const [i, sentence] of [
-      "Invalid Organization API Key",
-      "Invalid Organization API Key",
-      "Too many unknown API keys. Please try again later",
-    ].entries()) {
+    const refusal = (sentence: string) => `44/pricings,{"message":"${sentence}"}`;
+    const tooMany = refusal("Too many unknown API keys. Please try again later");
+    const answers: string[] = [];
+    // A new minute may begin in between, and with it a new count.
+    while (answers.length < 5 && answers.at(-1) !== tooMany) {
       client.send('40/pricings,{"organizationKey":"org_unknown"}');
-      expect(await client.frame(1 + i)).toBe(`44/pricings,{"message":"${sentence}"}`);
+      answers.push(await client.frame(1 + answers.length));
     }
+    expect(answers.pop()).toBe(tooMany);
+    expect(answers.length).toBeGreaterThanOrEqual(2);
+    expect(new Set(answers)).toEqual(new Set([refusal("Invalid Organization API Key")]));
     for (const one of [...clients, again]) one?.close();
   },
 );

@@ -24,7 +24,7 @@ export interface RawClient {
   close(): void;
   /** Resolves when the next frame arrives. */
   next(): Promise<void>;
-  /** Returns the frame at this index, after waiting at most 5 s. */
+  /** Returns the frame at this index, after waiting at most 20 s. */
   frame(index: number): Promise<string>;
 }
 
@@ -68,7 +68,7 @@ export async function openPricings(url: string): Promise<RawClient> {
  * Waits until a condition holds.
  * @throws Error with `what` after `milliseconds`.
  */
-export async function until(condition: () => boolean, what: string, milliseconds = 5000): Promise<void> {
+export async function until(condition: () => boolean, what: string, milliseconds = 20_000): Promise<void> {
   const deadline = Date.now() + milliseconds;
   while (!condition()) {
     if (Date.now() > deadline) throw new Error(`waited ${milliseconds} ms in vain for ${what}`);

@@ -97,9 +97,9 @@ describe.each(["Node", "Bun"] as const)("the event server's process on %s", (run
       await disable("x".repeat(3000), 200);
       await healthy.frame(2 + 200 * (turn + 1) - 1);
     }
-    await until(deaf.isClosed, "the end of the deaf one", 10_000);
+    await until(deaf.isClosed, "the end of the deaf one");
     healthy.close();
-  }, 40_000);
+  }, 60_000);
 
   it("streams events over HTTP, as they come and after Last-Event-ID", async () => {
     const stop = new AbortController();

@@ -46,7 +46,7 @@ it("a claim reads a bounded number of rows, however many deliveries of one owner
   };
   const before = await rowsRead();
   const claims = await claimDeliveries(db, { limit: 64, busy: [], shares: SHARES });
-  await expect.poll(rowsRead, { timeout: 10_000 }).toBeGreaterThan(before);
+  await expect.poll(rowsRead, { timeout: 30_000 }).toBeGreaterThan(before);
   expect(byOwner(claims)).toEqual({ many: 16, a: 2 });
   // Claims the first due delivery of each of the 16 endpoints.
   expect((await rowsRead()) - before).toBeLessThan(10_000);

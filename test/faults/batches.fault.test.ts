@@ -101,12 +101,13 @@ test.each([
       await (kill % 3 === 2 ? killable.killDatabase() : killable.killRest(kill % 3));
       expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
     }
+    // On a slow machine few batches fit between two kills.
+    await expect.poll(() => duplicates, { timeout: 240_000 }).toBeGreaterThan(0);
+    await expect.poll(() => sent.size, { timeout: 240_000 }).toBeGreaterThan(kills * CALLERS);
     stop.abort();
     await Promise.all([...callers, summing]);
     expect([...unexpected]).toEqual([]);
     expect(broken, "calls that the kills broke").toBeGreaterThan(0);
-    expect(duplicates, "items that came again").toBeGreaterThan(0);
-    expect(sent.size).toBeGreaterThan(kills * CALLERS);
     expect(
       [...counted].filter(([, times]) => times > 1),
       "items that were counted twice",
@@ -158,5 +159,5 @@ test.each([
       await connection.close();
     }
   },
-  240_000,
+  600_000,
 );

@@ -117,12 +117,14 @@ test(`after ${KILLS} kills no budget of a tree was passed at any read, and each 
     expect((await killable.send("PUT", `/contracts/ada/budgets/${name}`, body)).status).toBe(201);
   }
   const stop = new AbortController();
+  const stopChanges = new AbortController();
   const callers = Array.from({ length: CALLERS }, async () => {
     while (!stop.signal.aborted) await spend();
   });
   let changes = 0;
   const changing = (async () => {
-    for (; !stop.signal.aborted; changes += 1) await change(changes);
+    // On a slow machine a change among all the calls takes seconds.
+    for (; !stopChanges.signal.aborted || changes < 2; changes += 1) await change(changes);
   })();
   const watching = killable.watch(stop.signal, async (client) => {
     for (const { node } of await passed(client)) unexpected.add(node);
@@ -132,14 +134,16 @@ test(`after ${KILLS} kills no budget of a tree was passed at any read, and each 
     await (kill % 3 === 2 ? killable.killDatabase() : killable.killRest(kill % 3));
     expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
   }
+  stopChanges.abort();
+  await changing;
+  // A slow machine takes longer to use up the largest one. Nothing raises it any more.
+  const deniedBy = () => [...denied.keys()];
+  await expect.poll(deniedBy, { timeout: 240_000 }).toEqual(expect.arrayContaining(TREE.map(({ name }) => name)));
+  await expect.poll(watching.reads, { timeout: 240_000 }).toBeGreaterThan(100);
   stop.abort();
-  await Promise.all([...callers, changing]);
-  const reads = await watching;
+  await Promise.all([...callers, watching.ended]);
   expect([...unexpected]).toEqual([]);
-  expect(reads).toBeGreaterThan(100);
-  expect(changes).toBeGreaterThan(1);
   expect(denied.get("no budget")).toBeUndefined();
-  expect([...denied.keys()]).toEqual(expect.arrayContaining(TREE.map(({ name }) => name)));
 
   await pause(1_100);
   expect((await killable.send("POST", "/features/ada/meter-call?spender=t0", {})).status).toBe(200);
@@ -162,4 +166,4 @@ test(`after ${KILLS} kills no budget of a tree was passed at any read, and each 
   } finally {
     await connection.close();
   }
-}, 240_000);
+}, 600_000);

@@ -113,8 +113,9 @@ test("what is due at one moment happens once each, whoever dies", async () => {
     while ((await pending()) > CONTRACTS / 2) await new Promise((wait) => setTimeout(wait, 5));
     dyingEvents.process.kill("SIGKILL");
     dying.process.kill("SIGKILL");
-    const deadline = Date.now() + 60_000;
+    const deadline = Date.now() + 240_000;
     while ((await pending()) > 0 && Date.now() < deadline) await new Promise((wait) => setTimeout(wait, 50));
+    await expect.poll(() => acknowledged.size, { timeout: 240_000 }).toBeGreaterThan(10);
     stop.abort();
     await Promise.all(clients);
 
@@ -137,11 +138,10 @@ test("what is due at one moment happens once each, whoever dies", async () => {
     for (const { userId, consumed } of counted) {
       expect(Number(consumed), userId).toBeGreaterThanOrEqual(acknowledged.get(userId) ?? 0);
     }
-    expect(acknowledged.size).toBeGreaterThan(10);
     await expectMirrored();
     await expectAlertedOnce([...acknowledged.keys()]);
     expect((await checkLedger(connection.db)).violations).toEqual([]);
   } finally {
     await Promise.all([surviving.stop(), survivingEvents.stop()]);
   }
-}, 180_000);
+}, 600_000);

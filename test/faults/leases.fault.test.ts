@@ -105,14 +105,13 @@ test.each([
       await (kill % 3 === 2 ? killable.killDatabase() : killable.killRest(kill % 3));
       expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
     }
+    // One lease in 40 is abandoned: a slow machine takes longer to reach one.
+    await expect.poll(() => Math.min(journal.abandoned, journal.late), { timeout: 240_000 }).toBeGreaterThan(0);
+    await expect.poll(watching.reads, { timeout: 240_000 }).toBeGreaterThan(100);
+    await expect.poll(() => journal.counted.size, { timeout: 240_000 }).toBeGreaterThan(kills * 10);
     stop.abort();
-    await Promise.all(holders);
-    const reads = await watching;
+    await Promise.all([...holders, watching.ended]);
     expect([...journal.unexpected]).toEqual([]);
-    expect(reads).toBeGreaterThan(100);
-    expect(journal.counted.size).toBeGreaterThan(kills * 10);
-    expect(journal.abandoned).toBeGreaterThan(0);
-    expect(journal.late).toBeGreaterThan(0);
 
     await pause(1_100);
     expect((await send("POST", "/features/ada/meter-call", calls(0))).status).toBe(200);
@@ -131,5 +130,5 @@ test.each([
       await connection.close();
     }
   },
-  240_000,
+  600_000,
 );

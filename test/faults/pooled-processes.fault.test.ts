@@ -136,11 +136,13 @@ it("with a direct address, REST and event servers serve, follow changes, and cou
   const changes = await follow(rest, "/events/stream?changes=true");
   expect((await call(events, "/contracts", contract("newcomer"))).status).toBe(201);
   expect((await call(events, "/contracts/newcomer", undefined, "DELETE")).status).toBe(204);
-  await vi.waitUntil(() => feed.text().includes("CONTRACT_CREATED"), { timeout: 10_000 });
-  await vi.waitUntil(() => /event: change[^]*event: beat/.test(changes.text()), { timeout: 10_000 });
+  await vi.waitUntil(() => feed.text().includes("CONTRACT_CREATED"), { timeout: 30_000 });
+  await vi.waitUntil(() => /event: change[^]*event: beat/.test(changes.text()), { timeout: 30_000 });
   feed.close();
   changes.close();
-  expect(rest.output() + events.output()).not.toMatch(/"level":"(warn|error)"(?!.*ALLOWED_ORIGINS)/);
+  // Half a second without a heartbeat, which a busy machine may take, is worth a line.
+  const expected = "ALLOWED_ORIGINS|changes cannot be followed for now: ";
+  expect(rest.output() + events.output()).not.toMatch(new RegExp(`"level":"(warn|error)"(?!.*(${expected}))`));
 }, 120_000);
 
 it("without one, REST serves by reading on every request, says so, and counts each call once", async () => {
@@ -148,7 +150,9 @@ it("without one, REST serves by reading on every request, says so, and counts ea
   const before = await counted();
   expect(Object.keys(await consumeThrough(pair, 400))).toEqual(["200"]);
   expect(await counted()).toBe(before + 400);
-  expect(pair[0]?.output()).toContain("DATABASE_DIRECT_URL is not set: keys and contracts are read on every request");
+  await expect
+    .poll(() => pair[0]?.output())
+    .toContain("DATABASE_DIRECT_URL is not set: keys and contracts are read on every request");
   // Nobody may listen on a backend that others get.
   const connection = connect(postgres.url, { maxConnections: 1 });
   expect(
@@ -268,7 +272,7 @@ describe("DATABASE_POOLER", () => {
     await expect(startEventServer(postgres.url, isPooled)).rejects.toThrow("set DATABASE_DIRECT_URL to an address");
     const rest = await kept(startRestServer(REST, postgres.url, isPooled));
     expect(Object.keys(await consumeThrough([rest], 50))).toEqual(["200"]);
-    expect(rest.output()).toContain("DATABASE_DIRECT_URL is not set");
+    await expect.poll(rest.output).toContain("DATABASE_DIRECT_URL is not set");
     await rest.stop();
   });
 

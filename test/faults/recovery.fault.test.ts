@@ -43,7 +43,12 @@ describe("whatever is killed", () => {
 
   it("what dies is brought back: REST, the event server, the database", { timeout: 120_000 }, async () => {
     const launcher = await launchAndWait();
-    const client = io(`http://127.0.0.1:${ports.EVENTS_PORT}/pricings`, { path: "/events", transports: ["websocket"] });
+    const client = io(`http://127.0.0.1:${ports.EVENTS_PORT}/pricings`, {
+      path: "/events",
+      transports: ["websocket"],
+      // A server keeps events for those who come back within ten seconds.
+      reconnectionDelayMax: 1000,
+    });
     const messages: { details: { serviceName: string } }[] = [];
     client.on("message", (message) => messages.push(message));
     await until(

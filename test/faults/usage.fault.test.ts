@@ -61,6 +61,8 @@ test.each([
       await (kill % 2 === 0 ? killable.killRest() : killable.killDatabase());
       expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
     }
+    // On a slow machine few calls fit between two kills.
+    await expect.poll(() => Math.min(keyed, acknowledged), { timeout: 240_000 }).toBeGreaterThan(kills);
     stop.abort();
     await Promise.all([...withKeys, ...withoutKeys]);
     expect([...unexpected]).toEqual([]);
@@ -72,10 +74,8 @@ test.each([
       from usage_levels u join contracts c on c.id = u.contract_id`;
       const consumed = (userId: string, limit: string) =>
         Number(levels.find((level) => level.userId === userId && level.limit === limit)?.consumed);
-      expect(keyed).toBeGreaterThan(kills);
       expect(consumed("keyed", "calls")).toBe(keyed);
       expect(consumed("keyed", "bytes")).toBe(3 * keyed);
-      expect(acknowledged).toBeGreaterThan(kills);
       expect(consumed("plain", "calls")).toBeGreaterThanOrEqual(acknowledged);
       expect(consumed("plain", "calls")).toBeLessThanOrEqual(sent);
       expect(consumed("plain", "bytes")).toBe(3 * consumed("plain", "calls"));
@@ -84,5 +84,5 @@ test.each([
       await connection.close();
     }
   },
-  240_000,
+  600_000,
 );

@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createTestApi, type Answer, type Callers, type TestApi } from "../support/api.ts";
 import { signInByCookie } from "../support/browser-session.ts";
+import { upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { contract, contractOf, familyCalls } from "../support/service-calls.ts";
 
@@ -508,6 +510,26 @@ describe("deciding", () => {
     expect(log.body.data.find(({ action }) => action === "change-request.approve")?.after).toMatchObject({
       alone: true,
     });
+  });
+
+  test("an OWNER without members approves a key's request with confirm=alone, where only ADMINs decide", async () => {
+    const alone = await api.newUser();
+    const { id } = await api.newOrganization(alone, "Lonely");
+    const own = `/organizations/${id}`;
+    const call = (method: "PUT" | "POST", path: string, body: object) =>
+      api.call<Held & Request & { apiKeys: { key: string }[] }>(method, `${own}${path}`, { key: alone.key, body });
+    const key = (await call("POST", "/api-keys", { scope: "ALL" })).body.apiKeys.at(-1)?.key ?? "";
+    await upload(api, key, readFileSync("src/samples/tasker.yml", "utf8"));
+    await call("PUT", "/approvals", { actions: ["disable"], by: ["ADMIN"] });
+    const held = await api.call<Held>("DELETE", "/services/Tasker", { key });
+    const path = `/change-requests/${held.body.changeRequest.id}/approve`;
+    const refused = await call("POST", path, {});
+    expect([refused.status, refused.body]).toEqual([
+      403,
+      { error: "PERMISSION ERROR: Change requests are decided on by: ADMIN" },
+    ]);
+    expect((await call("POST", `${path}?confirm=alone`, {})).body).toMatchObject({ state: "approved" });
+    expect((await api.call("GET", "/services/Tasker", { key })).status).toBe(404);
   });
 });
 

@@ -179,6 +179,27 @@ test("all unmapped messages are repeated, oldest first", async () => {
   });
 });
 
+test("a message names every user whom a contract can have", async () => {
+  const userId = "u".repeat(512);
+  expect(await send("created", { metadata: { userId } }, at(0))).toEqual({ outcome: "applied", reason: null });
+  expect(await show(userId)).toMatchObject({ subscriptionPlans: { tasker: "PRO" } });
+});
+
+test("a message that is repeated is no later arrival than it was", async () => {
+  api.setNow(at(1));
+  expect(await send("created", { items: ["price_new"] }, at(0), "evt_first")).toMatchObject({ outcome: "unmapped" });
+  api.setNow(at(2));
+  expect(await send("updated", BUSINESS, at(0), "evt_second")).toMatchObject({ outcome: "applied" });
+  api.setNow(at(3));
+  await asOwner("PUT", "", { prices: { ...PRICES, price_new: PRICES.price_pro } });
+  const replay = (id: string) => asOwner<MessageView>("POST", `/messages/${id}/replay`);
+  expect((await replay("evt_first")).body).toMatchObject({ outcome: "stale" });
+  expect(await show()).toMatchObject({ subscriptionPlans: { tasker: "BUSINESS" } });
+  expect((await replay("evt_second")).body).toMatchObject({ outcome: "unchanged" });
+  // A message of the same second that arrives only now is the newest.
+  expect(await send("updated", {}, at(0))).toMatchObject({ outcome: "applied" });
+});
+
 test("a message without user waits for the checkout that names the user (4)", async () => {
   const waiting = await send("created", { metadata: {} }, at(0), "evt_waits");
   expect(waiting).toEqual({ outcome: "waiting", reason: "No message has named the user of sub_1 yet" });
@@ -196,6 +217,17 @@ test("a message without user waits for the checkout that names the user (4)", as
   expect(await show("eve")).toMatchObject({ billing: { subscription: "sub_1" } });
   // Another subscription of the same customer needs no checkout.
   expect((await send("created", { id: "sub_2", metadata: {}, ...BUSINESS }, at(0, 5000))).outcome).toBe("applied");
+});
+
+test("a message without user waits for one of its subscription that names the user, too", async () => {
+  await send("updated", { status: "past_due", metadata: {} }, at(0), "evt_before");
+  await send("updated", { id: "sub_2", metadata: {} }, at(0), "evt_other");
+  api.setNow(at(5));
+  expect(await send("updated", { status: "past_due" }, at(5))).toEqual({ outcome: "applied", reason: null });
+  expect(await messages("?outcome=waiting")).toMatchObject([{ id: "evt_other" }]);
+  expect(await messages("?outcome=stale")).toMatchObject([{ id: "evt_before", userId: "ada" }]);
+  // The days of grace count from the first message, as in every other order.
+  expect((await show())?.scheduled).toMatchObject({ at: at(7).toISOString() });
 });
 
 test("of two subscriptions of one service the newer is followed throughout (5)", async () => {
@@ -291,7 +323,7 @@ test("a map of a version that is archived is a problem, and its messages fail wi
 });
 
 it.each([
-  [{ metadata: { userId: "x".repeat(256) } }, /^The id of the user must have 1 to 255 characters/],
+  [{ metadata: { userId: "x".repeat(513) } }, /^The id of the user must have 1 to 512 characters/],
   [{ metadata: { userId: ".." } }, /^The id of the user must have/],
   [{ start: "2025-06-15T10:00:00Z", end: "2025-06-14T10:00:00Z" }, /^The period ends before it starts$/],
   [{ items: ["price_pro", { price: "price_tasks", quantity: 0 }] }, /^The quantity of price_tasks must be/],
@@ -364,6 +396,32 @@ test("a payment buys one block however often its message arrives, and a refund t
   const plan = await stripe.send(session("evt_s", "pi_3", { price: "price_pro" }));
   expect(plan.body).toEqual({ outcome: "failed", reason: "price_pro is no block, which a payment can only buy" });
   await expectBalancesMatchLedger(api.database);
+});
+
+test("a refund takes nothing from a payment whose id begins alike", async () => {
+  const standard = await connectProvider(
+    api,
+    { prices: { ...PRICES, credits: { service: "tasker", limit: "maxTasks", amount: 100 } } },
+    "standard",
+  );
+  await send("created", {}, at(0));
+  const pay = (payment: string, type = "payment") =>
+    standard.sendStandard({
+      id: `${type} of ${payment}`,
+      type,
+      createdAt: at(0).toISOString(),
+      data: { payment, userId: "ada", price: "credits", quantity: 1 },
+    } as { id: string });
+  for (const payment of ["order 1", "order 1 0", "order 1 extra"]) await pay(payment);
+  expect((await pay("order 1", "refund")).body.outcome).toBe("applied");
+  const blocks = await api.call<{ data: object[] }>("GET", "/contracts/ada/blocks", { key: api.callers.all.key });
+  expect(blocks.body.data).toMatchObject([
+    { reason: "Payment order 1 extra", state: "open" },
+    { reason: "Payment order 1 0", state: "open" },
+    { reason: "Payment order 1", state: "revoked" },
+  ]);
+  const { organizationId, owner } = api.callers;
+  await api.call("DELETE", `/organizations/${organizationId}/billing/standard`, { key: owner.key });
 });
 
 test("offers and unlock name what a checkout has to buy, for keys alone", async () => {
@@ -600,6 +658,19 @@ test("the periods of the calendar renew from the start: 31 January, 28 February,
   });
   const past = await api.call<Billed>("GET", "/contracts/ada?at=2025-03-10T10:00:00.000Z", { key });
   expect(past.status).toBe(200);
+});
+
+test("renewalDays is the length of a subscription's month from 28 February to 31 March", async () => {
+  const [start, end] = ["2026-02-28T10:00:00Z", "2026-03-31T10:00:00Z"];
+  api.setNow(new Date(start));
+  expect(await send("created", { start, end }, new Date(start))).toEqual({ outcome: "applied", reason: null });
+  expect((await show())?.billingPeriod).toEqual({
+    startDate: "2026-02-28T10:00:00.000Z",
+    endDate: "2026-03-31T10:00:00.000Z",
+    autoRenew: true,
+    renewalDays: 31,
+    renewalPeriod: { value: 1, unit: "MONTH" },
+  });
 });
 
 it.each([

@@ -9,6 +9,7 @@ import {
   connectProvider,
   eventOf,
   PRICES,
+  seconds,
   signStripe,
   STRIPE_SECRET,
   subscriptionOf,
@@ -273,6 +274,31 @@ test("a message with a text that cannot be stored fails alone", async () => {
   ]);
 });
 
+test("a message without a price is refused by the name of the field", async () => {
+  const standard = await connectProvider(api, { prices: {} }, "standard");
+  const send = async (id: string, type: string, data: object) =>
+    (await standard.sendStandard({ id, type, createdAt: START, data } as never)).body;
+  const rule = "must be a text of 1 to 255 characters";
+  const subscription = {
+    subscription: "s",
+    userId: "ada",
+    status: "active",
+    periodStart: START,
+    periodEnd: new Date(START.getTime() + 86_400_000),
+  };
+  for (const [index, item] of [{ price: null }, {}, 7, { price: "x".repeat(256) }].entries()) {
+    const bought = { ...subscription, items: [{ price: "other" }, item] };
+    expect(await send(`priceless ${index}`, "subscription", bought)).toEqual({
+      outcome: "failed",
+      reason: `items[1].price ${rule}`,
+    });
+  }
+  expect(await send("priceless payment", "payment", { payment: "p", userId: "ada", price: null })).toEqual({
+    outcome: "failed",
+    reason: `The price of a payment ${rule}`,
+  });
+});
+
 test("a message to a connection that is deleted meanwhile finds none", async () => {
   const { client } = api.database.connection;
   let sent: ReturnType<TestConnection["send"]> | undefined;
@@ -288,6 +314,31 @@ test("a message to a connection that is deleted meanwhile finds none", async () 
   const answer = await sent;
   expect([answer?.status, answer?.body]).toEqual([404, { error: `Billing connection ${stripe.id} not found` }]);
   expect(await show()).toBeUndefined();
+});
+
+test("a connection that is deleted waits for a message in flight, and cancels what it schedules", async () => {
+  const { client } = api.database.connection;
+  const waits = async (count: number) => {
+    await expect
+      .poll(
+        () => client`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      .toHaveLength(count);
+  };
+  await asOwner("PUT", "", { prices: PRICES, ended: { tasker: "FREE" } });
+  const { asked } = await client.begin(async (tx) => {
+    await tx`select 1 from services for update`;
+    const cancelled = subscriptionOf({ cancel_at: seconds(START) + 3600 });
+    const sent = stripe.send(eventOf("customer.subscription.created", cancelled, START));
+    await waits(1);
+    const deleted = asOwner("DELETE");
+    await waits(2);
+    return { asked: [sent, deleted] };
+  });
+  expect((await Promise.all(asked)).map(({ status }) => status)).toEqual([200, 204]);
+  const contract = await show();
+  expect(contract).toMatchObject({ subscriptionPlans: { tasker: "PRO" } });
+  expect([contract?.billing, contract?.scheduled]).toEqual([undefined, undefined]);
 });
 
 test("a subscription creates, moves and ends a contract", async () => {

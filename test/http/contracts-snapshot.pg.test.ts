@@ -13,6 +13,9 @@ beforeAll(async () => {
 afterEach(() => api.call("DELETE", "/contracts", { key }));
 afterAll(() => api.close());
 
+/** On a busy machine. */
+const SOON = { timeout: 20_000 };
+
 /** Runs `change` while `read` is blocked on a locked table, and returns the answer of `read`. */
 async function readDuring<T>(table: string, read: () => Promise<T>, change: string): Promise<T> {
   const { client } = api.database.connection;
@@ -25,7 +28,7 @@ async function readDuring<T>(table: string, read: () => Promise<T>, change: stri
         select 1 from pg_stat_activity
         where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`;
       return blocked.length > 0;
-    });
+    }, SOON);
     await tx.unsafe(change);
   });
   if (answer === undefined) throw new Error("nothing was begun");

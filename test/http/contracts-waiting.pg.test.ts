@@ -20,6 +20,9 @@ afterEach(async () => {
   await api.call("DELETE", "/services", { key });
 });
 
+/** On a busy machine. */
+const SOON = { timeout: 20_000 };
+
 /** Starts `doing` while another transaction holds `lock` and commits at LATER with `last`. */
 async function waiting<T>(lock: string, doing: () => Promise<T>, last = ""): Promise<T> {
   const { client } = api.database.connection;
@@ -32,7 +35,7 @@ async function waiting<T>(lock: string, doing: () => Promise<T>, last = ""): Pro
         select 1 from pg_stat_activity
         where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`;
       return blocked.length === 1;
-    });
+    }, SOON);
     if (last !== "") await tx.unsafe(last);
     api.setNow(LATER);
   });

@@ -472,6 +472,33 @@ describe("showing a contract", () => {
     });
     expect(await api.call("GET", "/contracts/nobody", { key: admin })).toMatchObject({ status: 404 });
   });
+
+  const override = "overrides/tasker/usageLimits/maxTasks";
+  test.each([
+    ...[
+      "overrides",
+      override,
+      "scheduled",
+      "holds",
+      "usage",
+      "blocks",
+      "balances",
+      "budgets",
+      "budgets/a",
+      "members",
+      "members/a",
+    ].map((path) => ["GET", path, undefined] as const),
+    ["PUT", override, { mode: "set", value: 1, reason: "Agreed" }] as const,
+    ...[override, "budgets/a", "members/a", "billing"].map((path) => ["DELETE", path, undefined] as const),
+  ])("by a platform ADMIN asks when there are several, also for %s %s", async (method, path, body) => {
+    const answer = await api.call(method, `/contracts/shape/${path}`, { key: admin, body });
+    expect(answer).toMatchObject({
+      status: 409,
+      body: {
+        error: "CONFLICT: Several contracts found for userId shape. Please specify the organizationId query parameter",
+      },
+    });
+  });
 });
 
 describe("novating a contract", () => {

@@ -202,7 +202,7 @@ describe("from an allowed host", () => {
 
   test(
     "five seconds are all there is: for headers, for a trickling body, and for redirects together",
-    { timeout: 15_000 },
+    { timeout: 60_000 },
     async () => {
       const silent = await listening(createTcpServer());
       const trickling = await http((_, response) => {

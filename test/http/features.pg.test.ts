@@ -716,6 +716,7 @@ describe("calls that ask for more", () => {
       remaining: { "tasker-maxTasks": 1 },
       resetAt: RESET,
     });
+    expect((await one("?strict=true", { "tasker-maxTasks": 1.00000000000001 })).body).toMatchObject({ eval: false });
     expect((await one("?strict=true", { "tasker-maxTasks": 2 })).body).toEqual({
       ...balance,
       eval: false,

@@ -30,7 +30,7 @@ beforeAll(async () => {
     const resources = createResources(connection, { keyring, settings, now, changes });
     const app = createApp({ open: () => resources, settings: { allowedOrigins: [], baseUrlPath: "" } });
     opened.push({ connection, changes, app, statements });
-    await vi.waitUntil(() => changes.isFresh());
+    await vi.waitUntil(() => changes.isFresh(), { timeout: 20_000 });
   }
 });
 afterAll(async () => {
@@ -63,7 +63,7 @@ const toPro = { contractedServices: { tasker: "1.0.0" }, subscriptionPlans: { ta
 async function untilSeen(check: () => Promise<boolean>): Promise<void> {
   const started = performance.now();
   while (!(await check())) {
-    if (performance.now() - started > 5000) throw new Error("it is never seen");
+    if (performance.now() - started > 20_000) throw new Error("it is never seen");
     await setImmediate();
   }
 }
@@ -72,9 +72,13 @@ test("what is asked again is answered without asking the database", async () => 
   await contract(api, api.callers.all.key, "kept", basic);
   expect((await theme(0, "kept")).body).toMatchObject({ eval: false });
   const { statements } = opened[0] ?? { statements: [] };
-  statements.length = 0;
-  for (let i = 0; i < 5; i += 1) expect((await theme(0, "kept")).status).toBe(200);
-  expect(statements).toEqual([]);
+  // On a busy machine the application may miss a heartbeat, and asks the database until the next one.
+  const asked = async () => {
+    statements.length = 0;
+    for (let i = 0; i < 5; i += 1) expect((await theme(0, "kept")).status).toBe(200);
+    return [...statements];
+  };
+  await expect.poll(asked).toEqual([]);
 });
 
 test("a change through one application is seen through itself at once and through the other soon", async () => {

@@ -51,6 +51,15 @@ it("an organization key works until the moment that it was given, and is then an
   await expect((async () => identifyCaller(api.resources, key))()).rejects.toMatchObject({ code: "unauthenticated" });
 });
 
+it.each([
+  ["2027-01-01", "2027-01-01T00:00:00.000Z"],
+  ["2027-01-01T12:00", "2027-01-01T12:00:00.000Z"],
+  ["2027-01-01T12:00:00+02:00", "2027-01-01T10:00:00.000Z"],
+])("a key ends at a moment in ISO 8601, in UTC without an offset: %s", async (expiresAt, moment) => {
+  const { id } = await addKey({ scope: "EVALUATION", expiresAt });
+  expect(await details(id)).toMatchObject({ expiresAt: moment });
+});
+
 it("a key is rotated by adding another one and letting the first end after an overlap", async () => {
   const first = await addKey({ scope: "MANAGEMENT" });
   const second = await addKey({ scope: "MANAGEMENT" });

@@ -211,14 +211,14 @@ describe("the database's patience", () => {
     );
 
   it("a call that gets no connection in time is given up, does nothing, and the pool serves on", async () => {
-    const pool = connect(api.database.url, { maxConnections: 1, timeouts: { acquire: 150 } });
+    const pool = connect(api.database.url, { maxConnections: 1, timeouts: { acquire: 2000 } });
     try {
       let release = () => {};
       const holding = pool.client.begin(async (tx) => {
         await tx`select 1`;
         await new Promise<void>((resolve) => (release = resolve));
       });
-      await vi.waitFor(async () => expect(await codeOf(pool.client`select 1`)).toBe("57014"));
+      await vi.waitFor(async () => expect(await codeOf(pool.client`select 1`)).toBe("57014"), { timeout: 20_000 });
       const waiting = [
         pool.client`select 1`,
         pool.client.begin((tx) => tx`create table never (id integer)`),
@@ -241,10 +241,10 @@ describe("the database's patience", () => {
   });
 
   it("statements, locks and transactions in which nobody says anything end in time", async () => {
-    const pool = connect(api.database.url, { maxConnections: 2, timeouts: { statement: 400, lock: 100 } });
+    const pool = connect(api.database.url, { maxConnections: 2, timeouts: { statement: 4000, lock: 1000 } });
     const impatient = connect(api.database.url, { maxConnections: 1, timeouts: { idleInTransaction: 200 } });
     try {
-      expect(await codeOf(pool.client`select pg_sleep(5)`)).toBe("57014");
+      expect(await codeOf(pool.client`select pg_sleep(60)`)).toBe("57014");
       const locked = pool.client.begin(async (tx) => {
         await tx`lock table cache_entries`;
         expect(await codeOf(pool.client`select * from cache_entries`)).toBe("55P03");

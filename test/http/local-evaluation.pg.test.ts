@@ -56,7 +56,7 @@ function startProcess(): Process {
 
 /** Opens a stream on a process that listens, and returns how to close it. */
 async function open({ app, resources }: Pick<Process, "app" | "resources">, key: string, query = "?changes=true") {
-  await expect.poll(() => resources.invalidations?.isFresh(), { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => resources.invalidations?.isFresh(), { timeout: 30_000 }).toBe(true);
   const response = await app.request(`/api/v1/events/stream${query}`, { headers: { "x-api-key": key } });
   expect(response.status).toBe(200);
   const reader = response.body?.getReader();
@@ -116,7 +116,7 @@ it("counts a process again after its connection was lost and its rows were delet
         await other.resources.evaluators.flush();
         return read();
       },
-      { timeout: 10_000 },
+      { timeout: 30_000 },
     )
     .toEqual({ ...NONE, evaluators: 1 });
 });

@@ -95,6 +95,43 @@ test("unknown units, and limits without rates, are refused", async () => {
   });
 });
 
+const TOO_LARGE = "All values must be at most 9007199254740991";
+/** Rates under which units cost more than an amount may be. */
+const DEAR = "        huge: 1.0e+300\n        big: 3\n        one: 1\n";
+
+test("units that cost more than an amount may be are refused wherever units are priced", async () => {
+  const most = Number.MAX_SAFE_INTEGER;
+  await upload(api, key, priced("4.0.0", DEAR));
+  const userId = await subscribed("4.0.0", 100_000_000);
+  const refused = { status: 422, body: { error: TOO_LARGE } };
+  const tooDear = [{ huge: most }, { huge: most, one: 1 }, { big: most }, { one: most, big: 1 }];
+  for (const units of tooDear)
+    for (const query of ["", "?dryRun=true", "?strict=true", "?hold=PT10M", `?at=${iso(START)}&dryRun=true`])
+      expect(await spend(userId, units, query)).toMatchObject(refused);
+  expect(await spend(userId, { one: most }, "?dryRun=true")).toMatchObject({ body: { amounts: { [CREDITS]: most } } });
+
+  const { hold } = (await spend(userId, { one: 5 }, "?hold=PT10M")).body;
+  for (const units of tooDear) {
+    const body = { [CREDITS]: units };
+    expect(await api.call("POST", `/holds/${hold?.id}`, { key, body })).toMatchObject(refused);
+    const keep = (report: object) => api.call("POST", `/holds/${hold?.id}?keep=true`, { key, body: report });
+    expect(await keep({ spent: body })).toMatchObject(refused);
+    expect(await keep({ spent: { [CREDITS]: { one: 1 } }, amounts: body })).toMatchObject(refused);
+  }
+
+  const items = [...tooDear, { one: 1 }].map((units, i) => ({
+    userId,
+    featureId: "scribe-write",
+    amounts: { [CREDITS]: units },
+    key: `${userId} ${i}`,
+  }));
+  const { body } = await api.call<{ items: object[] }>("POST", "/usage", { key, body: items });
+  expect(body.items).toMatchObject([
+    ...tooDear.map(() => ({ verdict: "refused", reason: "INVALID_EXPECTED_CONSUMPTION", error: TOO_LARGE })),
+    { verdict: "counted" },
+  ]);
+});
+
 test("a call counts at the rates of the version that the contract has then", async () => {
   const userId = await subscribed();
   expect((await spend(userId, { a: 1, b: 1 })).body.amounts).toEqual({ [CREDITS]: 0.3 });

@@ -1,6 +1,7 @@
 import { connect } from "node:net";
 import type { AddressInfo } from "node:net";
 import type { Server } from "node:http";
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createHttpServer } from "../../src/entries/platform/http-server.ts";
 import { createTestApi, type Method, type TestApi } from "../support/api.ts";
@@ -90,6 +91,26 @@ describe("bodies", () => {
     },
   );
 
+  test.each([
+    ["/services", "application/json"],
+    ["/usage", "application/x-ndjson"],
+  ])("a compressed body of %s is 400 and says so", async (path, type) => {
+    const answer = await fetch(`http://127.0.0.1:${port}/api/v1${path}`, {
+      method: "POST",
+      headers: { "x-api-key": key, [TYPE]: type, "content-encoding": "gzip" },
+      body: new Uint8Array(gzipSync('{"name":"Zip"}')),
+    });
+    expect(answer.status).toBe(400);
+    expect(await answer.json()).toEqual({
+      error: "INVALID DATA: The body must not be compressed (Content-Encoding: gzip)",
+    });
+  });
+
+  test("a body that says that it is not compressed is malformed as any other", async () => {
+    const headers = { ...JSON_TYPE, "content-encoding": "identity" };
+    expect(await put("{", headers)).toMatchObject({ status: 400, body: { error: MALFORMED } });
+  });
+
   test("a list is a body, and names like __proto__ are data that changes nothing", async () => {
     expect(await api.call("PUT", "/services/Nobody/pricings/1", { key, body: [1] })).toMatchObject({
       status: 422,
@@ -100,6 +121,34 @@ describe("bodies", () => {
     }
     expect(await put("__proto__[polluted]=1&constructor[prototype][polluted]=1", FORM_TYPE)).toMatchObject(NOT_FOUND);
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+
+  const HALF = "a\ud83d";
+  test.each<[Method, string, object, string]>([
+    ["PUT", "/contracts/nobody/overrides/tasker/features/note", { mode: "set", value: HALF, reason: "promo" }, "value"],
+    ["PUT", "/contracts/nobody/overrides/tasker/usageLimits/tasks", { mode: "set", value: 1, reason: HALF }, "reason"],
+    ["POST", "/contracts/nobody/blocks", { service: "tasker", limit: "tasks", amount: 1, reason: HALF }, "reason"],
+    ["PUT", "/contracts/nobody/userContact", { firstName: HALF }, "firstName"],
+    ["POST", "/organizations/{org}/webhooks", { url: "https://example.org", description: HALF }, "description"],
+    [
+      "PUT",
+      "/organizations/{org}/gate",
+      { rules: [{ rule: "noFeatureLost", features: [HALF] }] },
+      "rules.0.features.0",
+    ],
+  ])("half a character cannot be stored: %s %s", async (method, path, body, field) => {
+    const { organizationId } = api.callers;
+    const { key } = path.includes("{org}") ? api.callers.owner : api.callers.all;
+    const answer = await api.call(method, path.replace("{org}", organizationId), { key, body });
+    expect(answer).toMatchObject({
+      status: 400,
+      body: { error: `INVALID DATA: The ${field} field contains a character that cannot be stored` },
+    });
+  });
+
+  test("a character that is escaped as two halves can be stored", async () => {
+    expect(await put(String.raw`{"name":"\ud83d\ude00"}`, JSON_TYPE)).toMatchObject(NOT_FOUND);
+    expect(await put(String.raw`{"name":"\ud83d"}`, JSON_TYPE)).toMatchObject({ status: 400 });
   });
 
   test.each<[Method, string, number, string | undefined]>([
@@ -429,7 +478,7 @@ describe("over a real connection", () => {
     "/./contracts?x=1",
   ])("a path with dot segments is refused as it was sent, and deletes nothing: %s", async (path) => {
     const answer = await raw([`DELETE /api/v1${path} HTTP/1.1`, "Host: localhost", `x-api-key: ${key}`]);
-    expect(answer).toMatch(/^HTTP\/1\.1 400 [^]*"INVALID DATA: The path must not have the segments \. and \.\."/);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 [^]*"INVALID DATA: The path must not contain \. or \.\. segments"/);
     expect(await api.call("GET", "/contracts/ada", { key })).toMatchObject({ status: 200 });
   });
 

@@ -147,6 +147,18 @@ test("blocks of several periods add up, and each ends with its own reset", async
   expect(limits).toEqual([400, 600, 800, 800, 800]);
 });
 
+test("an overdue reset that is noticed in the millisecond of the next one loses nothing that either carries over", async () => {
+  const [asked, late] = [await subscribed("keeper"), await subscribed("keeper")];
+  setNow(START + MONTH + 1);
+  await ask(asked, 0, "keeper");
+  setNow(START + 2 * MONTH);
+  await ask(asked, 0, "keeper");
+  await ask(late, 0, "keeper");
+  setNow(START + 2 * MONTH + 1);
+  expect((await ask(asked, 0, "keeper")).limit).toEqual({ "keeper-maxTasks": 600 });
+  expect((await ask(late, 0, "keeper")).limit).toEqual({ "keeper-maxTasks": 600 });
+});
+
 test("a reset by call carries over as well", async () => {
   const userId = await subscribed();
   await ask(userId, 150);

@@ -144,6 +144,24 @@ describe("moving to another organization of the same owner", () => {
     });
   });
 
+  test("a rename that goes along may leave a name that is taken there, for one that is taken here", async () => {
+    await to.create({ name: "Taken There" });
+    await to.create({ name: "Taken Here" });
+    await contract(api, "renamed-away", { "Taken There": { version: "1.0.0", plan: "FREE" } });
+    const there = yamlUpload(pricingText({ name: "taken there" }));
+    expect(await api.call("POST", "/services", { key: second.key, body: there })).toMatchObject({ status: 201 });
+    const moved = await to.call("PUT", "/Taken%20There", { name: "Taken Here", organizationId: second.id });
+    expect(moved).toMatchObject({ status: 200, body: { name: "Taken Here", organizationId: second.id } });
+    expect(await contractOf(api, "renamed-away", second.key)).toMatchObject({
+      contractedServices: { "taken here": "1.0.0" },
+      usageLevels: { "taken here": { tasks: { consumed: 0 } } },
+    });
+    const shown = await api.call("GET", "/services/taken%20here", { key: second.key });
+    expect(shown).toMatchObject({ status: 200, body: { name: "Taken Here" } });
+    expect(await to.call("GET", "/Taken%20Here")).toMatchObject({ status: 200 });
+    expect(await to.call("GET", "/Taken%20There")).toMatchObject({ status: 404 });
+  });
+
   test("a name that is taken there is a conflict", async () => {
     await to.create({ name: "Twice" });
     await api.call("POST", "/services", { key: second.key, body: yamlUpload(pricingText({ name: "TWICE" })) });

@@ -289,10 +289,12 @@ describe("a provider in trouble", () => {
     expect((await call("GET", "/users/me")).status).toBe(200);
   });
 
-  test("without its user information: token, because roles may stand there", async () => {
+  test("without its user information: token, because roles may stand there, and the log names the endpoint", async () => {
     const visit = await go();
     provider.fails = /^\/me/;
     expect(failureOf(await comeBack(visit))).toEqual(failed("token"));
+    const words = /the userinfo endpoint sent no valid answer; unexpected HTTP response status code/;
+    expect(api.logged.at(-1)).toMatchObject({ level: "warn", detail: expect.stringMatching(words) });
   });
 });
 
@@ -516,6 +518,17 @@ describe("back-channel logout", () => {
     const other = await signOn("sided");
     expect((await logout(await provider.logoutToken("sided", String(sid)))).status).toBe(200);
     expect(await client`select 1 from sessions where provider_session = ${sid}`).toHaveLength(0);
+    expect((await other.call("GET", "/users/me")).status).toBe(200);
+  });
+
+  test("of a session ends those of its subject whose ID token named none, too", async () => {
+    provider.forge = (payload) => ({ payload: { ...payload, sid: undefined } });
+    const unnamed = await signOn("unnamed", { preferred_username: "unnamed" });
+    const other = await signOn("other-unnamed", { preferred_username: "other-unnamed" });
+    expect((await logout(await token({ sub: "unnamed", sid: "a session" }))).status).toBe(200);
+    expect((await unnamed.call("GET", "/users/me")).status).toBe(401);
+    // Without a subject, only a session that is named so.
+    expect((await logout(await token({ sid: "a session" }))).status).toBe(200);
     expect((await other.call("GET", "/users/me")).status).toBe(200);
   });
 

@@ -143,7 +143,7 @@ it("a HEAD request, a refused stream and a client that hangs up at once leave no
         for (const { status, body } of responses) if (status === 200) await body?.cancel();
         return statuses;
       },
-      { timeout: 5000, interval: 200 },
+      { timeout: 30_000, interval: 200 },
     )
     .toEqual({ 200: 2 });
 });

@@ -68,7 +68,7 @@ async function open(
     text: () => text,
     ended,
     until: async (part) => {
-      const deadline = Date.now() + 5000;
+      const deadline = Date.now() + 20_000;
       while (!text.includes(part)) {
         if (Date.now() > deadline) throw new Error(`waited in vain for ${part} in ${text}`);
         await new Promise((resolve) => setTimeout(resolve, 10));

@@ -244,7 +244,7 @@ describe("revert", () => {
     await atOnce(20, () => consume(api, key, userId, { "tasker-maxTasks": 3 }));
     const others = atOnce(40, () => put("/usageLevels", { tasker: { maxTasks: 1 } }));
     expect(statuses(await atOnce(30, () => revert("&latest=true")))).toEqual({ 204: 30 });
-    await others;
+    expect(statuses(await others)).toEqual({ 200: 40 });
     expect(await consumed(api, key, userId)).toBe(40);
   });
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, show, tasker, upload } from "../support/contracting.ts";
 
@@ -74,10 +74,15 @@ describe.each(ZONES)("in the time zone %s", (zone) => {
     const { client } = api.database.connection;
     await client.unsafe(`alter database "${new URL(api.database.url).pathname.slice(1)}" set timezone = '${zone}'`);
     await client`
-      select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
+      select pg_terminate_backend(pid, 20000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
     await client`select pg_terminate_backend(pg_backend_pid())`.catch(() => {});
-    // Wait until the pool notices.
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    // Until each connection of the pool has noticed.
+    const isServed = () =>
+      Promise.all(Array.from({ length: 10 }, () => client`select 1`)).then(
+        () => true,
+        () => false,
+      );
+    await vi.waitUntil(isServed, { timeout: 20_000 });
   });
 
   test.each(CASES)(

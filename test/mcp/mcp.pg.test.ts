@@ -34,13 +34,15 @@ const TOOLS: ToolMeterOptions["tools"] = {
   },
   fail: { featureId: "tasker-board", amounts: { [LIMIT]: 1 } },
   dark: { featureId: "tasker-darkMode" },
+  board: { featureId: "tasker-board" },
+  typo: { featureId: "tasker-bord", amounts: { [LIMIT]: 1 } },
 };
 const taken = (content: unknown): number => (content as { tasks: number }).tasks;
 
-/** A server with three metered tools and a free one, and a client of it. */
-async function connected(userId: string) {
+/** A server with metered tools and a free one, and a client of it. */
+async function connected(userId: string, spender?: string) {
   const server = new McpServer({ name: "tasks", version: "1.0.0" });
-  const metered = meterTools(server, client, { userId, tools: TOOLS });
+  const metered = meterTools(server, client, { userId, spender, tools: TOOLS });
   metered.registerTool(
     "plan",
     { description: "Plans tasks", inputSchema: z.object({ tasks: z.number() }) },
@@ -50,6 +52,8 @@ async function connected(userId: string) {
     throw new Error("No luck");
   });
   metered.registerTool("dark", { description: "Darkens" }, async () => ({ content: [] }));
+  metered.registerTool("board", { description: "Shows the board" }, async () => ({ content: [] }));
+  const typo = metered.registerTool("typo", { description: "Has a wrong id" }, async () => ({ content: [] }));
   metered.registerTool("free", { description: "Costs nothing" }, async () => ({ content: [] }));
   await metered.refresh();
   const [near, far] = InMemoryTransport.createLinkedPair();
@@ -58,15 +62,15 @@ async function connected(userId: string) {
   const names = async () => (await agent.listTools()).tools.map(({ name }) => name).toSorted();
   const call = (name: string, tasks?: number) =>
     agent.callTool({ name, ...(tasks === undefined ? {} : { arguments: { tasks } }) });
-  return { names, call, refresh: metered.refresh, close: () => agent.close() };
+  return { names, call, typo, refresh: metered.refresh, close: () => agent.close() };
 }
 
 test("tools are hidden while their feature is off", async () => {
   await contract(api, key, "basic", { subscriptionPlans: { tasker: "BASIC" } });
   await contract(api, key, "pro");
   const [basic, pro] = [await connected("basic"), await connected("pro")];
-  expect(await basic.names()).toEqual(["fail", "free", "plan"]);
-  expect(await pro.names()).toEqual(["dark", "fail", "free", "plan"]);
+  expect(await basic.names()).toEqual(["board", "fail", "free", "plan"]);
+  expect(await pro.names()).toEqual(["board", "dark", "fail", "free", "plan"]);
   await api.call("PUT", "/contracts/basic", {
     key,
     body: { contractedServices: { tasker: "1.0.0" }, subscriptionPlans: { tasker: "PRO" }, subscriptionAddOns: {} },
@@ -98,11 +102,47 @@ test("a denied call says what is left, until when, and what would help", async (
       error: "LIMIT_REACHED",
       remaining: { [LIMIT]: 2 },
       resetAt: { [LIMIT]: expect.stringMatching(/Z$/) },
-      unlock: { featureId: "tasker-board" },
+      // Room for all three tasks of the call: for one more there is some.
+      unlock: { featureId: "tasker-board", reason: null, target: { plan: "PRO", addOns: { extraTasks: 2 } } },
     },
   });
   const { content, structuredContent } = denied as { content: { text: string }[]; structuredContent: unknown };
   expect(JSON.parse(content[0]?.text ?? "")).toEqual(structuredContent);
   expect(await consumed(api, key, "bob")).toBe(3);
+  await close();
+});
+
+test("a call that took more than is left counts what it held", async () => {
+  await contract(api, key, "eve");
+  const { call, close } = await connected("eve");
+  expect(await call("plan", 6)).toMatchObject({ structuredContent: { tasks: 6 } });
+  expect(await consumed(api, key, "eve")).toBe(3);
+  expect(await client.contracts.holds("eve")).toMatchObject({ data: [] });
+  await close();
+});
+
+test("a tool that counts nothing obeys the budgets of the one who spends", async () => {
+  await contract(api, key, "dan");
+  const { names, call, refresh, close } = await connected("dan", "ann/agent");
+  expect(await call("board")).not.toHaveProperty("isError", true);
+  await client.contracts.budgets.put("dan", "none", { limit: LIMIT, spender: "ann", amount: 0, window: "life" });
+  expect(await call("board")).toMatchObject({
+    isError: true,
+    structuredContent: { error: "BUDGET_REACHED", budget: { name: "none", spender: "ann" } },
+  });
+  await refresh();
+  expect(await names()).toEqual(["dark", "free"]);
+  await close();
+});
+
+test("a feature that does not exist is an error, not a limit", async () => {
+  await contract(api, key, "ian");
+  const { call, typo, close } = await connected("ian");
+  typo.enable();
+  expect(await call("typo")).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringContaining("tasker-bord") }],
+  });
+  expect(await call("typo")).not.toHaveProperty("structuredContent");
   await close();
 });

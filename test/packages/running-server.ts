@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { freePort, processesOn } from "../entries/launcher.ts";
+import { freePort, killOn } from "../entries/launcher.ts";
 import { environmentOf, type Started, startProgram } from "./programs.ts";
 
 const TASKER = readFileSync(resolve(import.meta.dirname, "../../src/samples/tasker.yml"), "utf8");
@@ -66,8 +66,8 @@ export async function prepareServer(
       }),
     stop: async () => {
       await server.stop();
-      for (const pid of processesOn(folder)) process.kill(pid, "SIGKILL");
-      rmSync(folder, { recursive: true, force: true });
+      killOn(folder);
+      rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
     },
   };
 }

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { io } from "socket.io-client";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { freePort, processesOn } from "../entries/launcher.ts";
+import { freePort, killOn, processesOn } from "../entries/launcher.ts";
 import { environmentOf, execute, type PackageRuntime, type Started, startProgram } from "./programs.ts";
 
 /* `npx faregate-server` from its tarball, in empty folders, with what the npm registry resolves. */
@@ -68,8 +68,8 @@ describe.each(TRIED)(
     }, 120_000);
     afterAll(async () => {
       await server.stop();
-      for (const pid of processesOn(folder)) process.kill(pid, "SIGKILL");
-      rmSync(folder, { recursive: true, force: true });
+      killOn(folder);
+      rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
     });
 
     it("starts its own database, migrates it and prints the password, with which one can sign in", async () => {
@@ -143,7 +143,7 @@ describe.each(TRIED)(
 
     it("stops with everything that it started, and continues with the same data", async () => {
       await server.stop();
-      expect(processesOn(join(folder, ".data"))).toEqual([]);
+      await expect.poll(() => processesOn(join(folder, ".data"))).toEqual([]);
       server = startProgram(command, { cwd: folder, env });
       await server.says(/Faregate is running/);
       expect(server.output()).not.toContain("with the password");

@@ -100,7 +100,9 @@ describe.each([...RUNTIMES])("on %s", (runtime) => {
   });
 
   test("leaves no error in the log and no open connection, and exits with 0", async () => {
-    expect(server.output()).not.toMatch(/"level":"(warn|error)"|Warning/);
+    // Half a second without a heartbeat, which a busy machine may take, is worth this line.
+    const log = server.output().replace(/^.*"changes cannot be followed for now: .*\n/gm, "");
+    expect(log).not.toMatch(/"level":"(warn|error)"|Warning/);
     expect(await server.stop()).toBe(0);
     await expect
       .poll(async () => {

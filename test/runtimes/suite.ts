@@ -370,21 +370,23 @@ const isCutByWrangler = (status: number, text: string) =>
 async function serveDuringDiff(world: World): Promise<void> {
   const heavy = { name: "Heavy", features: 40, limits: 5, plans: 6, addOns: 6 };
   equal((await uploadFile(world, "/services", heavyPricing(heavy))).status, 201, "a pricing with many selections");
-  const second = heavyPricing({ ...heavy, version: "2.0.0", extra: 1 });
-  equal((await uploadFile(world, "/services/Heavy/pricings", second)).status, 201, "its second version");
-  const over = new AbortController();
-  const diff = ask(world, "GET", "/services/Heavy/diff?from=1.0.0&to=2.0.0", { key: world.evaluationKey }).finally(() =>
-    over.abort(),
-  );
   let answers = 0;
-  while (!over.signal.aborted) {
-    equal((await world.fetch("/live")).status, 200, "beside a diff");
-    answers += 1;
+  // A blocked server gives two answers per diff at most. A busy caller gets few, too, and compares again.
+  for (let version = 2; version <= 6 && answers <= 20; version += 1) {
+    const next = heavyPricing({ ...heavy, version: `${version}.0.0`, extra: version - 1 });
+    equal((await uploadFile(world, "/services/Heavy/pricings", next)).status, 201, "its next version");
+    const over = new AbortController();
+    const path = `/services/Heavy/diff?from=1.0.0&to=${version}.0.0`;
+    const diff = ask(world, "GET", path, { key: world.evaluationKey }).finally(() => over.abort());
+    while (!over.signal.aborted) {
+      equal((await world.fetch("/live")).status, 200, "beside a diff");
+      answers += 1;
+    }
+    const { status, at } = await diff;
+    equal(status, 200, "the diff");
+    const { complete, capped } = at("space") as { complete: boolean; capped: string[] };
+    equal(complete, capped.length === 0, "what was not looked at is named");
   }
-  const { status, at } = await diff;
-  equal(status, 200, "the diff");
-  const { complete, capped } = at("space") as { complete: boolean; capped: string[] };
-  equal(complete, capped.length === 0, "what was not looked at is named");
   equal(answers > 20, true, `answers beside a diff: ${answers}`);
 }
 

@@ -52,18 +52,22 @@ describe("a Worker in workerd", () => {
 
   it("opens at most five connections per request, and none remains afterwards", async () => {
     let most = 0;
-    const asking = fetch(`${server.url}/api/v1/users/authenticate`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ username: "nobody", password: "wrong" }),
-    });
-    const over = asking.then(() => true);
+    const isSeen = () => most > 0;
     const look = async () => {
       most = Math.max(most, Number((await connections())?.["n"]));
       return false;
     };
-    while (!(await Promise.race([over, look()])));
-    expect((await asking).status).toBe(401);
+    // On a busy machine a request may be over between two looks.
+    for (let attempt = 0; attempt < 5 && !isSeen(); attempt += 1) {
+      const asking = fetch(`${server.url}/api/v1/users/authenticate`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ username: "nobody", password: "wrong" }),
+      });
+      const over = asking.then(() => true);
+      while (!(await Promise.race([over, look()])));
+      expect((await asking).status).toBe(401);
+    }
     expect(most).toBeGreaterThan(0);
     expect(most).toBeLessThanOrEqual(5);
     await expect.poll(async () => (await connections())?.["n"]).toBe(0);
@@ -81,6 +85,6 @@ describe("a Worker in workerd", () => {
     const seconds = (performance.now() - begun) / 1000;
     expect(seconds).toBeGreaterThan(20);
     expect(seconds).toBeLessThan(29);
-    await expect.poll(async () => (await connections())?.["n"], { timeout: 5000 }).toBe(0);
+    await expect.poll(async () => (await connections())?.["n"]).toBe(0);
   });
 });

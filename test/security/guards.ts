@@ -40,15 +40,15 @@ export const GUARDS: readonly Guard[] = [
   guard(
     "operations/approvals/deciding.ts",
     "an author does not approve",
-    "if (isAuthor(ctx.caller, row)) {\n    if (isAlone",
-    'if (isAuthor(ctx.caller, row) && row.id === "") {\n    if (isAlone',
+    "if (isOf && !isOwn) return false;",
+    "if (isOf) return false;",
     { file: "http/approvals.pg.test.ts", title: "the author never approves" },
   ),
   guard(
     "operations/approvals/deciding.ts",
     "only the roles of the settings approve",
-    "if (isOf) return false;",
-    "if (isOf || !isOf) return false;",
+    "if (isOf && !isOwn) return false;",
+    "if (!isOwn) return false;",
     { file: "http/approvals.pg.test.ts", title: "is for the roles of by" },
   ),
   guard(
@@ -259,8 +259,8 @@ export const GUARDS: readonly Guard[] = [
   guard(
     "http/authorize.ts",
     "a script of another origin reads nothing by cookie",
-    "isRead && isFromAnotherPage(c) ? undefined :",
-    "isRead && !isRead ? undefined :",
+    'if (isRead && isFromAnotherPage(c)) return c.set("caller", { kind: "anonymous" });',
+    "",
     { file: "http/sessions.pg.test.ts", title: "pages of other origins" },
   ),
   guard("http/routes/sessions.ts", "no page signs a visitor in", "refuseAnotherPage(c, false);", "", {

@@ -58,9 +58,11 @@ describe("a service cannot be moved out of an organization by callers who cannot
     const { name, user } = await serviceWithContract();
     const target = await api.newOrganization(api.callers.owner, "Same owner");
     const { key } = api.callers.management;
-    const deleted = await api.call("DELETE", `/services/${encodeURIComponent(name)}`, { key });
-    expect(deleted.status).toBe(403);
-    expect(await moveAtTop(name, key, target.id)).toMatchObject({ status: 403, body: deleted.body });
+    for (const sent of [name, name.toLowerCase()]) {
+      const deleted = await api.call("DELETE", `/services/${encodeURIComponent(sent)}`, { key });
+      expect(deleted.status).toBe(403);
+      expect(await moveAtTop(sent, key, target.id)).toMatchObject({ status: 403, body: deleted.body });
+    }
     expect(await contractOf(api, user)).toMatchObject({ organizationId: api.callers.organizationId });
   });
 

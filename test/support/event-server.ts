@@ -5,19 +5,23 @@ import { createKeyring, type Keyring } from "../../src/operations/credentials.ts
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** Returns a port that is free at this moment. */
+/** Systems give none of these ports to outgoing connections, nor to a server that asks for any. */
+const PORTS = { first: 12_000, count: 18_000 };
+let lastPort = Math.floor(Math.random() * PORTS.count);
+
+/** Returns a port that is free, and that nobody else takes by chance until it is used. */
 export async function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
-    const probe = createServer();
-    probe.once("error", fail);
-    probe.listen(0, () => {
-      const address = probe.address();
-      probe.close(() => {
-        if (typeof address === "object" && address !== null) done(address.port);
-        else fail(new Error("no port"));
-      });
+  for (let tries = 0; tries < PORTS.count; tries += 1) {
+    lastPort = (lastPort + 1) % PORTS.count;
+    const port = PORTS.first + lastPort;
+    const isFree = await new Promise<boolean>((done) => {
+      const probe = createServer();
+      probe.once("error", () => done(false));
+      probe.listen(port, () => probe.close(() => done(true)));
     });
-  });
+    if (isFree) return port;
+  }
+  throw new Error("no port is free");
 }
 
 /** Secrets that test processes share with in-process resources. */
@@ -131,6 +135,7 @@ async function startServer(
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
   const gone = new Promise<number | null>((done) => child.once("exit", done));
+  const closed = new Promise((done) => child.once("close", done));
   const url = `http://127.0.0.1:${port}`;
   const deadline = Date.now() + 120_000;
   for (;;) {
@@ -140,6 +145,8 @@ async function startServer(
     );
     if (up) break;
     if (child.exitCode !== null || Date.now() > deadline) {
+      // After its end, the rest of its output is still to be read.
+      if (child.exitCode !== null) await closed;
       child.kill("SIGKILL");
       throw new Error(`the server did not start: ${output}`);
     }

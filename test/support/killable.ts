@@ -53,8 +53,14 @@ export interface Killable {
     body?: object,
     idempotencyKey?: string,
   ): Promise<KillableAnswer<Body>>;
-  /** Reads the database over and over until the signal aborts, through kills of it. Returns the number of reads. */
-  watch(signal: AbortSignal, read: (client: Connection["client"]) => Promise<void>): Promise<number>;
+  /**
+   * Reads the database over and over until the signal aborts, through kills of it. `reads` counts them, and `ended` resolves
+   * after the last one.
+   */
+  watch(
+    signal: AbortSignal,
+    read: (client: Connection["client"]) => Promise<void>,
+  ): { reads: () => number; ended: Promise<void> };
   /** True if every REST process has survived the kills of its database. Of workers: their primary process. */
   isRestRunning(): boolean;
   connect(): Connection;
@@ -156,22 +162,24 @@ export async function startKillable(
         await pause(100);
       }
     },
-    watch: async (signal, read) => {
+    watch: (signal, read) => {
       let reads = 0;
-      while (!signal.aborted) {
-        const connection = connect(database.url);
-        try {
-          for (; !signal.aborted; reads += 1) {
-            await read(connection.client);
-            await pause(5);
+      const watching = async () => {
+        while (!signal.aborted) {
+          const connection = connect(database.url);
+          try {
+            for (; !signal.aborted; reads += 1) {
+              await read(connection.client);
+              await pause(5);
+            }
+          } catch {
+            await pause(50);
+          } finally {
+            await connection.close(0);
           }
-        } catch {
-          await pause(50);
-        } finally {
-          await connection.close(0);
         }
-      }
-      return reads;
+      };
+      return { reads: () => reads, ended: watching() };
     },
     key,
     headers,

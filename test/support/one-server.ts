@@ -43,13 +43,15 @@ export function testAsOneServer(many: () => Many): void {
     return Promise.all(Array.from({ length: count / all.length }, () => all.map(send)).flat());
   };
 
-  /** Waits until all agree; fails after one second. */
+  /** Waits until all agree; fails if one that was asked after a second does not. */
   async function allWithinOneSecond(agrees: (process: OneOfMany) => Promise<boolean>, what: string): Promise<void> {
     const deadline = performance.now() + 1000;
     await Promise.all(
       many().all.map(async (process) => {
-        while (!(await agrees(process))) {
-          if (performance.now() > deadline) throw new Error(`${process.name} does not know of ${what} after a second`);
+        for (;;) {
+          const askedAt = performance.now();
+          if (await agrees(process)) return;
+          if (askedAt > deadline) throw new Error(`${process.name} does not know of ${what} after a second`);
         }
       }),
     );
@@ -60,9 +62,13 @@ export function testAsOneServer(many: () => Many): void {
 
   it("consumption is exact across all processes", async () => {
     const { all, key } = many();
-    const answers = await each(400, ({ ask }) =>
-      ask("POST", "/features/ada/tasker-board", { key, body: { "tasker-maxTasks": 1 } }),
-    );
+    const answers = await each(400, async ({ ask }) => {
+      const consume = () => ask("POST", "/features/ada/tasker-board", { key, body: { "tasker-maxTasks": 1 } });
+      let answer = await consume();
+      // On a busy machine the contract stays locked for longer than a call waits. It has counted nothing then.
+      for (let again = 0; answer.status === 503 && again < 5; again += 1) answer = await consume();
+      return answer;
+    });
     const balances = answers.map(({ body }) => (body["used"] as Record<string, number>)["tasker-maxTasks"]);
     expect(new Set(balances).size).toBe(400);
     for (const process of all) {
@@ -124,12 +130,16 @@ export function testAsOneServer(many: () => Many): void {
     const { all, userKey } = many();
     const sum = async () => {
       const week = (await all[0]?.ask("GET", "/analytics/evaluations", { key: userKey }))?.body["data"] as number[];
-      return week.at(-1) ?? 0;
+      return week.reduce((all, day) => all + day, 0);
     };
-    // Each process flushes its counts within a second.
-    await new Promise((resolve) => setTimeout(resolve, 1500));
-    const before = await sum();
+    // Each process flushes its counts within a second; on a busy machine it may take longer.
+    let before = await sum();
+    for (let last: number | undefined; before !== last;) {
+      last = before;
+      await new Promise((resolve) => setTimeout(resolve, 3000));
+      before = await sum();
+    }
     await each(40, (process) => evaluate(process, "ada"));
-    await expect.poll(sum, { timeout: 5000 }).toBe(before + 40);
+    await expect.poll(sum).toBe(before + 40);
   });
 }

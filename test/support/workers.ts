@@ -43,11 +43,18 @@ export async function startWorkers(
     throw error;
   }
   const metrics = () => metricsOf(server.url);
+  // A scrape leaves out a worker that takes long to answer.
+  const answersOfBoth = async () => {
+    let text = "";
+    const hasBoth = async () => (text = await metrics()).includes("\nfaregate_workers 2\n");
+    await vi.waitUntil(hasBoth, { timeout: 20_000 });
+    return answersByWorker(text, "/healthcheck");
+  };
   const connect = async (localAddress: string): Promise<WorkerConnection> => {
     const connection = openConnection(server.url, localAddress);
-    const before = answersByWorker(await metrics(), "/healthcheck");
+    const before = await answersOfBoth();
     await connection.ask("GET", "/healthcheck");
-    for (const [worker, count] of answersByWorker(await metrics(), "/healthcheck")) {
+    for (const [worker, count] of await answersOfBoth()) {
       if (count > (before.get(worker) ?? 0)) return { ...connection, worker };
     }
     throw new Error("no worker has counted the call");

@@ -1,4 +1,4 @@
-import { CHANGE_CLASSES, type ChangeClass } from "../../core/change/change.ts";
+import { CHANGE_CLASSES, type ChangeClass, isCapped } from "../../core/change/change.ts";
 import { isSameDay } from "../../core/change/diff/version-step.ts";
 import type { Change, Diff } from "../answers.ts";
 import { formatNumber, formatUnknown } from "../format.ts";
@@ -60,8 +60,11 @@ function Verdict({ diff, to, title }: { diff: Diff; to: string; title: string })
   );
 }
 
-const shown = ({ unknown, before, after }: Change): string =>
-  unknown === true ? t.unknown : texts.novation.was(formatUnknown(before), formatUnknown(after));
+function shown(change: Change): string {
+  if (change.unknown === true) return t.unknown;
+  const text = (value: unknown) => formatUnknown(value, isCapped(change));
+  return texts.novation.was(text(change.before), text(change.after));
+}
 
 /** Describes the subject of a change. `value` and `access` are implied, so they are not named. */
 function subjectOf({ name, aspect, mode, addOns }: Change): string {

@@ -18,7 +18,7 @@ interface Organization {
 }
 const isOrganization = (value: unknown): value is Organization =>
   isObject(value) && isText(value["id"]) && isText(value["owner"]) && Array.isArray(value["members"]);
-const isPage = (value: unknown): value is { data: Organization[] } =>
+const isPage = (value: unknown): value is { data: Organization[]; pagination?: { total?: unknown } } =>
   isObject(value) && listOf(isOrganization)(value["data"]);
 const isIdentity = (value: unknown): value is { id: string; name: string } =>
   isNamed(value) && isText(Reflect.get(value, "id"));
@@ -37,7 +37,8 @@ export interface ServerOptions {
  * @throws CliFailure without an address or a key, for several organizations, and for a role that may not manage.
  */
 export async function connect(options: ServerOptions, io: Io, intent: "manage" | "read"): Promise<Server> {
-  const given = (option: string | undefined, variable: string) => option ?? (io.env[variable] || undefined);
+  // Empty ones are variables of a script that are not set.
+  const given = (option: string | undefined, variable: string) => (option ?? io.env[variable]) || undefined;
   const url = given(options.server, "FAREGATE_URL");
   const apiKey = given(options.key, "FAREGATE_API_KEY");
   const wanted = given(options.organization, "FAREGATE_ORGANIZATION");
@@ -90,12 +91,13 @@ async function organizationOf(transport: Transport, wanted: string | undefined):
   if (wanted !== undefined) {
     return transport.ask({ method: "GET", path: `/organizations${segment("organization", wanted)}` }, isOrganization);
   }
-  const { data } = await transport.ask(
+  const { data, pagination } = await transport.ask(
     { method: "GET", path: "/organizations", query: { limit: ORGANIZATIONS } },
     isPage,
   );
-  const [first, ...others] = data;
-  if (first !== undefined && others.length === 0) return first;
+  const [first] = data;
+  // Platform ADMINs get pages, of which one may have a single organization: PAGE_LIMIT lowers their size.
+  if (first !== undefined && (pagination?.total ?? data.length) === 1) return first;
   if (first === undefined) throw new CliFailure("The key belongs to no organization");
   const names = data.map(({ id, name }) => `\n  ${id} ${name}`).join("");
   throw new CliFailure(`The key sees several organizations. Give --organization with the id of one:${names}`);

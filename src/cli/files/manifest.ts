@@ -7,6 +7,7 @@ import { isDate, isList, isMap, shown } from "../../core/pricing/parse/tree.ts";
 import type { TreeEntry, TreeMap, TreeValue } from "../../core/pricing/parse/tree.ts";
 import { positions, readYaml } from "../../core/pricing/parse/yaml.ts";
 import { areThresholds, THRESHOLDS_RULE } from "../../core/usage-alerts.ts";
+import { MAX_WEBHOOK_DESCRIPTION } from "../../core/webhooks.ts";
 import { CliFailure } from "../command.ts";
 import { listProblems } from "../pricing-file.ts";
 
@@ -214,6 +215,8 @@ class Reader {
       seen.add(url);
       const hasCodes = section.value("codes") !== null;
       const description = section.value("description") === null ? null : (this.#text(section, "description") ?? null);
+      if ((description?.length ?? 0) > MAX_WEBHOOK_DESCRIPTION)
+        section.fail("description", `description must not be longer than ${MAX_WEBHOOK_DESCRIPTION} characters`);
       const enabled = this.#flag(section, "enabled") ?? true;
       return { url, description, codes: hasCodes ? this.#codes(section) : null, enabled };
     });
@@ -221,6 +224,9 @@ class Reader {
 
   #codes(section: Section): string[] {
     const known: readonly string[] = EVENT_CODES;
+    const value = section.value("codes");
+    if (isList(value) && value.items.length === 0)
+      section.fail("codes", "codes must not be empty. Leave it out for all");
     return this.#items(section, "codes").map(({ value, at }) => {
       const code = shown(value);
       if (!known.includes(code)) section.failAt(`codes@${at}`, at, `${code} is no code of an event`);

@@ -1,5 +1,6 @@
 import { equalJson } from "../../core/change/change.ts";
 import type { Manifest, WebhookEntry } from "../../core/folder/manifest.ts";
+import { isLocalHost, webhookUrlProblem } from "../../core/webhooks.ts";
 import { webhookAddress } from "./manifest.ts";
 import type { Part, PartPlan, PartStep, PlanOptions } from "./plan.ts";
 import type { Server, ServerWebhook } from "./server.ts";
@@ -24,7 +25,7 @@ export async function partsOf(
     }
   }
   if (webhooks !== undefined && takes("webhooks"))
-    parts.push({ part: "webhooks", steps: webhookSteps(webhooks, await server.webhooks(), options.prune, notes) });
+    parts.push({ part: "webhooks", ...webhookSteps(webhooks, await server.webhooks(), options.prune, notes) });
   if (gate !== undefined && takes("gate")) {
     if (server.rights.isAdmin) {
       const isSame = equalJson(gate, await server.gate());
@@ -67,8 +68,14 @@ function webhookSteps(
   existing: readonly ServerWebhook[],
   prune: boolean,
   notes: string[],
-): PartStep[] {
+): Pick<PartPlan, "steps" | "refusals"> {
   const { pairs, rest } = pairWebhooks(wanted, existing);
+  // Each server has its own list of hosts that it allows over http.
+  const refusals = pairs.flatMap(({ entry: { url }, found }) => {
+    const problem = found === undefined ? webhookUrlProblem(url, isLocalHost) : undefined;
+    return problem === undefined ? [] : [`webhooks: ${url}: ${problem}`];
+  });
+  if (refusals.length > 0) return { steps: [], refusals };
   const steps = pairs.flatMap(({ entry, found }): PartStep[] => {
     const { url } = entry;
     if (found === undefined) {
@@ -79,9 +86,9 @@ function webhookSteps(
     const fields = webhookDifference(entry, found);
     return fields.length === 0 ? [] : [{ do: "webhook.update", url, fields }];
   });
-  if (prune) return [...steps, ...rest.map(({ url }): PartStep => ({ do: "webhook.delete", url }))];
+  if (prune) return { steps: [...steps, ...rest.map(({ url }): PartStep => ({ do: "webhook.delete", url }))] };
   notes.push(...rest.map(({ url }) => `The webhook ${url} is not in the folder: --prune deletes it`));
-  return steps;
+  return { steps };
 }
 
 /** Formats a step as a phrase. */

@@ -56,7 +56,7 @@ export function claimedRoles(claims: Claims, rules: readonly RoleRule[]): Claime
 export function suggestedNames(claims: Claims, usernameClaim: string): string[] {
   const named = claimAt(claims, usernameClaim);
   const email = claims["email"];
-  const ofEmail = typeof email === "string" ? email.slice(0, email.lastIndexOf("@")) : "";
+  const ofEmail = typeof email === "string" ? email.slice(0, Math.max(0, email.lastIndexOf("@"))) : "";
   return [named, ofEmail].flatMap((name) => (typeof name === "string" && name.trim() !== "" ? [name.trim()] : []));
 }
 

@@ -18,20 +18,20 @@ export type Decision =
  */
 export function decide(
   known: SubscriptionRegister | undefined,
-  message: { readonly createdAt: number; readonly content: SubscriptionContent },
+  message: { readonly createdAt: number; readonly arrivedAt: number; readonly content: SubscriptionContent },
   prices: PriceMap,
 ): Decision {
-  const { createdAt, content } = message;
+  const { createdAt, arrivedAt, content } = message;
   const { periodStart, periodEnd, items, status } = content;
   if (periodStart !== null && periodEnd !== null && periodEnd < periodStart) {
     return { outcome: "failed", reason: "The period ends before it starts" };
   }
   if (items.length > MAX_ITEMS) return { outcome: "failed", reason: `A subscription has at most ${MAX_ITEMS} items` };
   const mapped = mapItems(items, prices);
-  if ("services" in mapped) return received(known, content, { createdAt, services: mapped.services });
+  if ("services" in mapped) return received(known, content, { createdAt, arrivedAt, services: mapped.services });
   // Losing must not depend on a map: an unknown price beside a known one would keep what nobody pays for.
   if (status === "ended") {
-    const result = received(known, content, { createdAt, services: mapKnownItems(items, prices) });
+    const result = received(known, content, { createdAt, arrivedAt, services: mapKnownItems(items, prices) });
     const isUnknown = "unmapped" in mapped && result.register.everServices.length === 0;
     return isUnknown ? { ...result, unmapped: mapped.unmapped } : result;
   }

@@ -24,6 +24,7 @@ export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number];
 
 /** A bought price. */
 export interface BilledItem {
+  /** Empty if the message has no text that can be an id. */
   readonly price: string;
   readonly quantity: number;
 }

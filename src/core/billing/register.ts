@@ -11,6 +11,8 @@ import type { ServiceTerms } from "./terms.ts";
 /** State that the newest message tells. Moments are milliseconds since 1970. */
 export interface SubscriptionState {
   readonly createdAt: number;
+  /** Moment of arrival, which decides within one second. Absent in registers of earlier releases. */
+  readonly arrivedAt?: number;
   readonly status: SubscriptionStatus;
   /** Bought terms by service key. */
   readonly services: Readonly<Record<string, ServiceTerms>>;
@@ -50,19 +52,22 @@ const isGood = (status: SubscriptionStatus) => status === "active" || status ===
 /** True if the state of a message takes the place of the known one. An ended subscription never comes back. */
 function isNewer(state: SubscriptionState, known: SubscriptionState): boolean {
   if ((state.status === "ended") !== (known.status === "ended")) return state.status === "ended";
-  return state.createdAt >= known.createdAt;
+  if (state.createdAt !== known.createdAt) return state.createdAt > known.createdAt;
+  // A replayed message arrived when it came first.
+  return (state.arrivedAt ?? 0) >= (known.arrivedAt ?? 0);
 }
 
 /** Returns the register after a message, and whether the message is the newest. */
 export function received(
   register: SubscriptionRegister | undefined,
   content: SubscriptionContent,
-  { createdAt, services }: Pick<SubscriptionState, "createdAt" | "services">,
+  { createdAt, arrivedAt, services }: Pick<SubscriptionState, "createdAt" | "services"> & { arrivedAt: number },
 ): { register: SubscriptionRegister; isNewest: boolean } {
   const { subscription, status } = content;
   const startedAt = content.startedAt ?? createdAt;
   const state: SubscriptionState = {
     createdAt,
+    arrivedAt,
     status,
     services,
     periodStart: content.periodStart,

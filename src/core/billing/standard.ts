@@ -23,8 +23,11 @@ const failed = (reason: string): Content => ({ kind: "failed", reason });
 
 const keyOf = (secret: string) => base64In(secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret);
 
-const momentIn = (value: unknown): number | undefined =>
-  typeof value === "string" ? instantIn(value)?.getTime() : undefined;
+/** Reads a moment since 1970, as Stripe's are. The zero of other languages, such as the year 1, is none. */
+function momentIn(value: unknown): number | undefined {
+  const moment = typeof value === "string" ? instantIn(value)?.getTime() : undefined;
+  return moment === undefined || moment < 0 ? undefined : moment;
+}
 
 /** Reads the id of an end user; its length is checked where it becomes one of a contract. */
 const userIdIn = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
@@ -45,11 +48,11 @@ function subscriptionIn(data: Fields): Content {
   if (!Array.isArray(items)) return failed("data.items must be a list of {price, quantity}");
   const [periodStart, periodEnd] = [momentIn(data["periodStart"]), momentIn(data["periodEnd"])];
   if (periodStart === undefined || periodEnd === undefined) {
-    return failed("data.periodStart and data.periodEnd must be ISO 8601 dates");
+    return failed("data.periodStart and data.periodEnd must be ISO 8601 dates since 1970");
   }
   const endsAt = data["endsAt"] ?? null;
   const end = endsAt === null ? null : momentIn(endsAt);
-  if (end === undefined) return failed("data.endsAt must be an ISO 8601 date or null");
+  if (end === undefined) return failed("data.endsAt must be an ISO 8601 date since 1970, or null");
   return {
     kind: "subscription",
     subscription,
@@ -121,7 +124,7 @@ export const standard: ProviderAdapter = {
       return { id, type, createdAt: createdAt ?? 0, content };
     }
     const data = objectIn(message["data"]);
-    if (createdAt === undefined) return { ...failure("createdAt must be an ISO 8601 date"), type };
+    if (createdAt === undefined) return { ...failure("createdAt must be an ISO 8601 date since 1970"), type };
     if (data === undefined) return { ...failure("data must be an object"), type };
     return { id, type, createdAt, content: reader(data) };
   },

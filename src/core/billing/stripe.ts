@@ -117,7 +117,9 @@ function checkoutIn(object: Fields, rule: UserIdRule): LinkContent | PaymentCont
   const { mode } = object;
   const customer = idOf(object["customer"]);
   const reference = object["client_reference_id"];
-  const named = typeof reference === "string" && reference !== "" ? reference : userIdIn(object, rule);
+  const referred = typeof reference === "string" && reference !== "" ? reference : null;
+  // Where customers are the users, a checkout may refer to anything else, such as an order.
+  const named = (rule === "customer" ? customer : null) ?? referred ?? userIdIn(object, rule);
   if (mode === "subscription") {
     if (named === null) return ignored("The checkout names no user");
     return { kind: "link", subscription: idOf(object["subscription"]), customer, userId: named };

@@ -40,8 +40,12 @@ const quantityProblem = ({ price, quantity }: BilledItem) =>
     ? undefined
     : `The quantity of ${price} must be a whole number from 1 to ${MAX_QUANTITY}`;
 
+const NO_PRICE = "must be a text of 1 to 255 characters";
+
 /** Reads what the items of a subscription buy. Of two plans of one service the later item counts. */
 export function mapItems(items: readonly BilledItem[], prices: PriceMap): MappedItems {
+  const unnamed = items.findIndex(({ price }) => price === "");
+  if (unnamed >= 0) return { problem: `items[${unnamed}].price ${NO_PRICE}` };
   const unmapped = items.find(({ price }) => entryOf(prices, price) === undefined);
   if (unmapped !== undefined) return { unmapped: unmapped.price };
   const services = new Map<string, { plan: string | null; addOns: Map<string, number> }>();
@@ -94,6 +98,7 @@ export function mapBlocks(
 ): { readonly blocks: readonly BoughtBlock[] } | { readonly unmapped: string } | { readonly problem: string } {
   const blocks: BoughtBlock[] = [];
   for (const item of items) {
+    if (item.price === "") return { problem: `The price of a payment ${NO_PRICE}` };
     const mapped = entryOf(prices, item.price);
     if (mapped === undefined) return { unmapped: item.price };
     const problem = quantityProblem(item);

@@ -38,6 +38,10 @@ export interface Change {
   readonly unknown?: true;
 }
 
+/** True if numbers of a change mean "unlimited" from 100,000,000 on: those of features and limits. Prices do not. */
+export const isCapped = ({ subject, aspect }: Pick<Change, "subject" | "aspect">): boolean =>
+  (subject === "feature" || subject === "usageLimit") && !aspect.startsWith("rate ");
+
 export function classOf(effect: Effect): ChangeClass {
   if (effect === "same") return "neutral";
   return effect === "more" ? "widening" : effect === "less" ? "narrowing" : "incompatible";

@@ -1,5 +1,6 @@
 import { addPeriod, lastBoundary, nextBoundary } from "../period.ts";
 import type { Period } from "./model.ts";
+import { isDotSegment } from "./names.ts";
 
 /*
  * Budgets: how much of one limit a spender may take within a window. Decides which budgets fit a spender, and in which window a
@@ -20,10 +21,10 @@ export type SpenderPattern = readonly (string | null)[];
 const PLAIN_ID = /^[\w.@:-]{1,128}$/;
 
 function decodeId(text: string): string | undefined {
-  if (PLAIN_ID.test(text)) return text;
+  if (PLAIN_ID.test(text)) return isDotSegment(text) ? undefined : text;
   try {
     const id = decodeURIComponent(text);
-    const isStorable = id.length > 0 && !/[\0\p{Surrogate}]/u.test(id);
+    const isStorable = id.length > 0 && !isDotSegment(id) && !/[\0\p{Surrogate}]/u.test(id);
     return isStorable && [...id].length <= MAX_ID_LENGTH ? id : undefined;
   } catch {
     return undefined;

@@ -1,4 +1,4 @@
-import { createdWith, dateOf, itemsOf, isRecord, shown, type SpaceDocument, textOf } from "./documents.ts";
+import { createdWith, dateOf, isRecord, isTooLong, itemsOf, shown, type SpaceDocument, textOf } from "./documents.ts";
 import type { Findings, Subject } from "./report.ts";
 
 /** Derives an id that SPACE lacks: the same for the same owner and position in every run. */
@@ -30,7 +30,6 @@ const SCOPES = ["ALL", "MANAGEMENT", "EVALUATION"] as const;
 const MEMBER_ROLES = ["ADMIN", "MANAGER", "EVALUATOR"] as const;
 /** Hashes with a higher cost would block a core for seconds at each sign-in. */
 const MAX_BCRYPT_COST = 14;
-const MAX_NAME_LENGTH = 1000;
 const MAX_KEY_LENGTH = 256;
 
 const isUsable = (hash: unknown): hash is string =>
@@ -70,7 +69,7 @@ export class AccountPlanner {
     const id = findings.open("users", "user", document, username ?? "");
     if (id === undefined) return undefined;
     const subject: Subject = { kind: "user", id, name: username ?? "" };
-    if (username === undefined || username.length > MAX_NAME_LENGTH || this.ids.has(id)) {
+    if (username === undefined || isTooLong(username) || this.ids.has(id)) {
       findings.leave("document-invalid", subject, this.ids.has(id) ? "Its id is taken" : "It has no usable username");
       return undefined;
     }

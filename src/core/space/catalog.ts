@@ -2,7 +2,17 @@ import { type CompiledPricing, compilePricing } from "../pricing/compile.ts";
 import type { Pricing } from "../pricing/model.ts";
 import { serviceKey, versionKey } from "../pricing/names.ts";
 import type { DeriveId } from "./accounts.ts";
-import { dateOf, shown, createdWith, entriesOf, isRecord, type SpaceDocument, textOf } from "./documents.ts";
+import {
+  createdWith,
+  dateOf,
+  entriesOf,
+  isRecord,
+  isTooLong,
+  shown,
+  type SpaceDocument,
+  textOf,
+  TOO_LONG,
+} from "./documents.ts";
 import type { Findings, LeftCode, Subject } from "./report.ts";
 import { versionName } from "./reported.ts";
 import { readStored, readFetched, type Texts } from "./version-text.ts";
@@ -79,6 +89,9 @@ export class CatalogPlanner {
     const id = this.given.findings.open("pricings", "pricing", document, name);
     if (id === undefined) return;
     this.pricings.set(id, document);
+    if (isTooLong(textOf(document["yamlPath"]) ?? "")) {
+      this.given.findings.leave("document-invalid", { kind: "pricing", id, name }, `Its yamlPath is ${TOO_LONG}`);
+    }
     for (const [field, isRight, kind] of [
       ["yamlPath", textOf, "text"],
       ["createdAt", dateOf, "date"],
@@ -123,6 +136,7 @@ export class CatalogPlanner {
     if (name === "" || this.ids.has(id)) {
       return leave("document-invalid", name === "" ? "It has no name" : "Its id is taken");
     }
+    if (isTooLong(name)) return leave("document-invalid", `Its name is ${TOO_LONG}`);
     if (!organizations.has(organizationId)) {
       return leave("organization-missing", `There is no organization ${organizationId}`);
     }
@@ -238,7 +252,7 @@ export class CatalogPlanner {
   /** Public paths are unique: a second one gets the pricing's id. */
   private pathOf(value: unknown, id: string, subject: Subject): string | null {
     const text = textOf(value);
-    if (text === undefined) return null;
+    if (text === undefined || isTooLong(text)) return null;
     const path = text.startsWith("/") ? text : `/${text}`;
     if (!this.paths.has(path)) {
       this.paths.add(path);

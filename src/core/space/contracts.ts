@@ -5,7 +5,17 @@ import { isDotSegment, serviceKey, versionKey } from "../pricing/names.ts";
 import { checkSubscription, grantedLimits } from "../pricing/subscription.ts";
 import { billingPeriodOf } from "./billing-period.ts";
 import type { CatalogPlanner, ContractableService, PlannedVersion } from "./catalog.ts";
-import { shown, dateOf, entriesOf, isRecord, itemsOf, type SpaceDocument, textOf } from "./documents.ts";
+import {
+  dateOf,
+  entriesOf,
+  isRecord,
+  isTooLong,
+  itemsOf,
+  shown,
+  type SpaceDocument,
+  textOf,
+  TOO_LONG,
+} from "./documents.ts";
 import type { PlannedContract, PlannedHistory, PlannedLevel } from "./planned-contract.ts";
 import type { Findings, Subject } from "./report.ts";
 import { DETAILS, levelName, untrackedLevelName } from "./reported.ts";
@@ -52,6 +62,11 @@ export class ContractPlanner {
       this.findings.leave("document-invalid", subject, "Its userId is empty, . or .., which no address can carry");
       return undefined;
     }
+    if (isTooLong(userId) || isTooLong(username)) {
+      const field = isTooLong(userId) ? "userId" : "username";
+      this.findings.leave("document-invalid", subject, `Its ${field} is ${TOO_LONG}`);
+      return undefined;
+    }
     const organizationId = textOf(document["organizationId"]) ?? "";
     if (!this.organizations.has(organizationId)) {
       this.findings.leave("organization-missing", subject, `There is no organization ${organizationId}`);
@@ -74,7 +89,10 @@ export class ContractPlanner {
       if (value !== undefined && value !== null && typeof value !== "string") {
         this.findings.leave("document-invalid", subject, `Its ${field} is ${shown(value)}, and no text`);
       }
-      return textOf(value) ?? null;
+      const text = textOf(value) ?? null;
+      if (text === null || !isTooLong(text)) return text;
+      this.findings.leave("document-invalid", subject, `Its ${field} is ${TOO_LONG}`);
+      return null;
     };
     return {
       id,

@@ -116,23 +116,32 @@ export const idOf = (document: SpaceDocument): string | undefined => {
   return typeof id === "string" && /^[0-9a-f]{24}$/.test(id) ? id : undefined;
 };
 
-const YEAR_ONE = Date.UTC(1, 0, 1);
+/** `Date.UTC` reads years below 100 as those of the last century, and so does the database's driver. */
+const YEAR_100 = Date.UTC(100, 0, 1);
 const YEAR_10000 = Date.UTC(10_000, 0, 1);
 
-/** A date, also written as ISO text; undefined for any other value and outside of the years 1 to 9999. */
+/** A date, also written as ISO text; undefined for any other value and outside of the years 100 to 9999. */
 export function dateOf(value: unknown): Date | undefined {
   const date = typeof value === "string" ? new Date(value) : value;
   if (!(date instanceof Date)) return undefined;
   const time = date.getTime();
-  return time >= YEAR_ONE && time < YEAR_10000 ? date : undefined;
+  return time >= YEAR_100 && time < YEAR_10000 ? date : undefined;
 }
 
 /** When MongoDB made this object id, to the second. */
 export const createdWith = (id: string): Date => new Date(Number.parseInt(id.slice(0, 8), 16) * 1000);
 
-/** True if a text of the document contains a null character, which Postgres does not store. */
-export function hasNullCharacter(value: unknown): boolean {
-  if (typeof value === "string") return value.includes("\0");
-  if (Array.isArray(value)) return value.some(hasNullCharacter);
-  return entriesOf(value).some(([key, each]) => key.includes("\0") || hasNullCharacter(each));
+/** NUL and lone surrogates, which Postgres stores in no text. Only files of JSON can have the latter. */
+const UNSTORABLE = /[\0\p{Surrogate}]/u;
+
+/** True if a text of the document cannot be stored. */
+export function isUnstorable(value: unknown): boolean {
+  if (typeof value === "string") return UNSTORABLE.test(value);
+  if (Array.isArray(value)) return value.some(isUnstorable);
+  return entriesOf(value).some(([key, each]) => UNSTORABLE.test(key) || isUnstorable(each));
 }
+
+/** Longest text that a row of an index holds, whatever its characters: API callers have the same bound. */
+const MAX_INDEXED = 512;
+export const isTooLong = (text: string): boolean => text.length > MAX_INDEXED;
+export const TOO_LONG = `longer than ${MAX_INDEXED} characters`;

@@ -2,7 +2,7 @@ import { AccountPlanner, type DeriveId, type PlannedOrganization, type PlannedUs
 import { CatalogPlanner, locatorsOf, type PlannedService } from "./catalog.ts";
 import { ContractPlanner } from "./contracts.ts";
 import type { PlannedContract } from "./planned-contract.ts";
-import { type Collection, type SpaceDocument, textOf } from "./documents.ts";
+import { type Collection, dateOf, type SpaceDocument, textOf } from "./documents.ts";
 import type { Findings } from "./report.ts";
 import { isLocal, type Texts } from "./version-text.ts";
 
@@ -111,7 +111,7 @@ function planDay(
   const day = typeof date === "string" && /^\d{4}-\d\d-\d\d$/.test(date) ? date : undefined;
   const id = findings.open("analyticsdays", "day", document, day ?? "");
   if (id === undefined) return undefined;
-  const isDay = day !== undefined && new Date(day).toJSON()?.startsWith(day) === true;
+  const isDay = day !== undefined && dateOf(day)?.toJSON().startsWith(day) === true;
   if (!isDay || !isCount(apiCalls) || !isCount(evaluations) || others.has(day)) {
     const subject = { kind: "day", id, name: day ?? "" } as const;
     const isTaken = day !== undefined && others.has(day);

@@ -1,4 +1,4 @@
-import { type Collection, eachUnknownField, hasNullCharacter, idOf, type SpaceDocument } from "./documents.ts";
+import { type Collection, eachUnknownField, idOf, isUnstorable, type SpaceDocument } from "./documents.ts";
 
 /** Codes of changes that the import made. Source: contract files-and-migration §5. */
 export type ChangedCode =
@@ -112,8 +112,8 @@ export class Findings {
     const problem =
       id === undefined
         ? "It has no id of 24 hex digits"
-        : hasNullCharacter(document)
-          ? "A text contains a null character"
+        : isUnstorable(document)
+          ? "A text contains a character that cannot be stored"
           : undefined;
     if (problem === undefined) return id;
     this.leave("document-invalid", { kind, id: id ?? "", name }, problem);

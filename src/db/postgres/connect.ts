@@ -1,4 +1,4 @@
-import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js";
+import { drizzle, type PostgresJsDatabase, PostgresJsSession } from "drizzle-orm/postgres-js";
 import postgres from "postgres";
 import * as schema from "../schema.ts";
 import { forDriver } from "./address.ts";
@@ -13,6 +13,17 @@ export class StartupProblem extends Error {
 
 /** A Drizzle handle with the whole schema: a pool or one transaction. */
 export type Database = PostgresJsDatabase<typeof schema>;
+
+/** Returns how many connections of a pool of this size are a share of it, at least one. */
+export const shareOfPool = (poolSize: number, share: number): number => Math.max(1, Math.floor(poolSize * share));
+
+/** Returns the driver's handle of a transaction, for statements that Drizzle does not build. */
+export function driverOf(tx: Database): postgres.TransactionSql {
+  const { session } = tx._;
+  // Drizzle makes the session of a transaction with what the driver's `begin` passes.
+  if (session instanceof PostgresJsSession) return session.client as postgres.TransactionSql;
+  throw new Error("the handle is not one of postgres.js");
+}
 
 /** A connection pool with its Drizzle handle. The opener must call `close`. */
 export interface Connection {

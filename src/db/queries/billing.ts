@@ -187,7 +187,7 @@ export async function stopFollowingIn(tx: Database, contractIds: readonly string
   await tx.delete(contractBilling).where(isAnyOf(contractBilling.contractId, contractIds));
 }
 
-/** Finds the blocks of an organization's contracts whose key begins so, oldest first. */
+/** Finds the blocks of an organization's contracts whose key is this and a number, oldest first. */
 export function findPaidBlocks(
   tx: Database,
   organizationId: string,
@@ -197,7 +197,15 @@ export function findPaidBlocks(
     .select({ id: contractBlocks.id, userId: contracts.userId })
     .from(contractBlocks)
     .innerJoin(contracts, eq(contracts.id, contractBlocks.contractId))
-    .where(and(eq(contractBlocks.organizationId, organizationId), sql`starts_with(${contractBlocks.key}, ${keyStart})`))
+    .where(
+      and(
+        eq(contractBlocks.organizationId, organizationId),
+        eq(contractBlocks.origin, "billing"),
+        sql`starts_with(${contractBlocks.key}, ${keyStart})`,
+        // The id of another payment may begin with this one.
+        sql`substr(${contractBlocks.key}, length(${keyStart}::text) + 1) ~ '^[0-9]+$'`,
+      ),
+    )
     .orderBy(contractBlocks.id);
 }
 

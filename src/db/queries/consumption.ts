@@ -1,5 +1,5 @@
 import { PgDialect } from "drizzle-orm/pg-core";
-import { type Connection, databaseError } from "../postgres/connect.ts";
+import { type Connection, type Database, databaseError, driverOf } from "../postgres/connect.ts";
 import type { BudgetMovement } from "../../core/pricing/budgets.ts";
 import type { CountedUnits } from "../../core/pricing/credits.ts";
 import type { BudgetChange } from "./budgets.ts";
@@ -252,24 +252,27 @@ function endedMeanwhile(error: unknown): EndedMeanwhile | undefined {
 }
 
 /**
- * Locks the contracts' rows, runs `decide`, and writes the consumption that it returns in the same transaction. Missing
- * contracts are missing from the map.
+ * Locks the contracts' rows, runs `decide`, and writes the consumption that it returns, in one transaction. `decide` gets its
+ * handle. Missing contracts are missing from the map.
  * @throws SQLSTATE 55P03 for all of them when a lock is not free within `lockWaitMs`.
  */
 export async function countUnderLock<T>(
-  { client }: Connection,
+  { db }: Connection,
   { names, now, lockWaitMs }: { names: readonly EndUserName[]; now: Date; lockWaitMs: number },
-  decide: (contracts: ReadonlyMap<string, ContractSnapshot>) => Promise<{ result: T; decisions: readonly Decision[] }>,
+  decide: (
+    contracts: ReadonlyMap<string, ContractSnapshot>,
+    db: Database,
+  ) => Promise<{ result: T; decisions: readonly Decision[] }>,
 ): Promise<T> {
-  const done = await client.begin(async (tx) => {
-    const contracts = await lockContracts(tx, names, lockWaitMs);
-    const { result, decisions } = await decide(contracts);
-    const outcomes = await count(tx, decisions, now);
+  return db.transaction(async (tx) => {
+    const client = driverOf(tx);
+    const contracts = await lockContracts(client, names, lockWaitMs);
+    const { result, decisions } = await decide(contracts, tx);
+    const outcomes = await count(client, decisions, now);
     if (outcomes.some(({ kind }) => kind !== "counted")) throw new Error("a locked contract changed");
-    await recordRaised(tx, decisions);
-    return { result };
+    await recordRaised(client, decisions);
+    return result;
   });
-  return done.result;
 }
 
 async function lockContracts(

@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { backUpCluster } from "./backup-cluster.ts";
 import { dumpDatabase } from "./backup-dump.ts";
-import { runCommand } from "./command.ts";
+import { readArguments, runCommand } from "./command.ts";
 
 /*
  * `npm run backup -- <folder>` writes a consistent backup while the system runs. An embedded database is copied with
@@ -12,7 +12,7 @@ import { runCommand } from "./command.ts";
  * 0, or 2 with one sentence.
  */
 await runCommand(async ({ config, database: { url }, isEmbedded }) => {
-  const folder = folderOf(process.argv[2]);
+  const folder = folderOf(readArguments({}, 1).operands[0]);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const bytes = isEmbedded
     ? await backUpCluster(url, { dataDir: config.DATA_DIR, folder })

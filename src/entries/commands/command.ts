@@ -1,3 +1,5 @@
+import { parseArgs, type ParseArgsConfig } from "node:util";
+import { StartupProblem } from "../../db/postgres/connect.ts";
 import { runningAddress, startEmbeddedPostgres } from "../../db/postgres/embedded.ts";
 import { directly, type Endpoint } from "../../db/postgres/pooler.ts";
 import { type Config, readConfig } from "../process/config.ts";
@@ -53,6 +55,23 @@ export async function openDatabaseOf(config: Config): Promise<OpenDatabase> {
   } catch (error) {
     unlock();
     throw error;
+  }
+}
+
+/**
+ * Reads the options and up to `operands` operands of the command line. A value follows its option after a space or `=`.
+ * @throws StartupProblem for an unknown option, a missing value and further operands.
+ */
+export function readArguments<const Options extends NonNullable<ParseArgsConfig["options"]>>(
+  options: Options,
+  operands = 0,
+) {
+  try {
+    const { values, positionals } = parseArgs({ options, allowPositionals: true });
+    if (positionals.length > operands) throw new Error(`Unexpected argument '${positionals[operands]}'.`);
+    return { values, operands: positionals };
+  } catch (error) {
+    throw new StartupProblem(error instanceof Error ? error.message : String(error), { cause: error });
   }
 }
 

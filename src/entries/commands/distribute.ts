@@ -1,4 +1,3 @@
-import { parseArgs } from "node:util";
 import { makeArchive, planArchive, type Plan } from "../../db/archive.ts";
 import { distributionProblem, findDistributedTables, isArchive } from "../../db/distribution.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";
@@ -7,20 +6,12 @@ import { connect, StartupProblem } from "../../db/postgres/connect.ts";
 import { MIGRATIONS } from "../platform/migrations.ts";
 import { commandLine } from "../../core/command-line.ts";
 import { ownersEndpoint } from "../process/prepare-database.ts";
-import { runCommand } from "./command.ts";
+import { readArguments, runCommand } from "./command.ts";
 
 /*
  * `faregate-server distribute [--dry-run]`, once, on a Citus coordinator: movements that are two weeks old, and the sums of usage, go to
  * the workers from now on. Exit codes: 0 done, or nothing to do; 2 not done.
  */
-
-const isDryRun = (): boolean => {
-  try {
-    return parseArgs({ options: { "dry-run": { type: "boolean" } } }).values["dry-run"] ?? false;
-  } catch (error) {
-    throw new StartupProblem(error instanceof Error ? error.message : String(error), { cause: error });
-  }
-};
 
 const megabytes = (bytes: number) => `${(bytes / 1024 / 1024).toFixed(1)} MB`;
 
@@ -29,7 +20,7 @@ const planned = ({ workers, sums, ledger }: Plan) =>
   `Partitions of the ledger (${megabytes(ledger)}) follow, one per minute, two weeks after their end.\n`;
 
 await runCommand(async ({ config, database }) => {
-  const isDry = isDryRun();
+  const isDry = readArguments({ "dry-run": { type: "boolean" } }).values["dry-run"] ?? false;
   const connection = connect(await ownersEndpoint(config, database), {
     maxConnections: 1,
     applicationName: "faregate-distribute",

@@ -1,7 +1,7 @@
 import { commandLine } from "../../core/command-line.ts";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { openDatabaseOf } from "./command.ts";
+import { openDatabaseOf, readArguments } from "./command.ts";
 import { type Config, readConfig, warningsOf } from "../process/config.ts";
 import { requireSecrets, type Secrets } from "../process/given-secrets.ts";
 import type { Finding } from "./doctor-finding.ts";
@@ -17,9 +17,15 @@ import { loadOrCreateSecrets } from "../process/secrets.ts";
 
 /*
  * `npm run doctor` checks everything that startup and production depend on, and suggests fixes. Changes nothing; safe
- * beside a running system. Exit code 0, or 1 when a check fails.
+ * beside a running system. Exit code 0, 1 when a check fails, or 2 for an unexpected argument.
  */
 outliveReaders();
+try {
+  readArguments({});
+} catch (error) {
+  process.stderr.write(`${sentenceOf(error)}\n`);
+  process.exit(2);
+}
 const findings: Finding[] = [];
 const tell = (finding: Finding) => {
   findings.push(finding);

@@ -4,7 +4,7 @@ import { schemaVersion } from "../../db/migrate.ts";
 import { connect, StartupProblem } from "../../db/postgres/connect.ts";
 import { exportOrganization, freezeOrganization, thawOrganization } from "../../operations/moving.ts";
 import { createExportFolder, exportFolder, writeManifest } from "../platform/organization-folder.ts";
-import { runCommand } from "./command.ts";
+import { readArguments, runCommand } from "./command.ts";
 
 /*
  * `faregate-server export-organization <id> <folder>` freezes an organization and writes its rows. It stays frozen, until
@@ -15,7 +15,7 @@ import { runCommand } from "./command.ts";
 const SETTLE_MS = 5_000;
 
 await runCommand(async ({ database }) => {
-  const [organizationId, given] = process.argv.slice(2);
+  const [organizationId, given] = readArguments({}, 2).operands;
   if (organizationId === undefined || given === undefined)
     throw new StartupProblem(`Which one, and where to? ${commandLine("export-organization <id> <folder>")}`);
   const folder = createExportFolder(given);

@@ -7,18 +7,21 @@ import { importOrganization } from "../../operations/moving.ts";
 import { exportFolder, readManifest } from "../platform/organization-folder.ts";
 import { withResources } from "../process/bare-resources.ts";
 import { prepareDatabase } from "../process/prepare-database.ts";
-import { runCommand } from "./command.ts";
+import { readArguments, runCommand } from "./command.ts";
 
 /*
  * `faregate-server import-organization <folder>` writes an exported organization into this instance, and checks the ledger, in one
  * transaction. Exit code 0, or 2 with one sentence and nothing written.
  */
 await runCommand(async ({ config, database, secrets }) => {
-  const [folder, ...flags] = process.argv.slice(2);
+  const { operands, values } = readArguments({ accounts: { type: "string" } }, 1);
+  const [folder] = operands;
+  const { accounts: which } = values;
   if (folder === undefined)
-    throw new StartupProblem(`From where? ${commandLine("import-organization <folder> [--accounts=existing]")}`);
+    throw new StartupProblem(`From where? ${commandLine("import-organization <folder> [--accounts existing]")}`);
+  if (which !== undefined && which !== "existing")
+    throw new StartupProblem(`--accounts must be existing, and not ${which}.`);
   const manifest = readManifest(folder);
-  const takesAccounts = flags.includes("--accounts=existing");
   await prepareDatabase(config, secrets(), database);
   const options = { database, applicationName: "faregate-import-organization" };
   return withResources(config, secrets(), options, async ({ db, keyring }) => {
@@ -26,7 +29,7 @@ await runCommand(async ({ config, database, secrets }) => {
       db,
       "Citus distributes this database, and its ledger cannot be checked before the import is committed: import the organization into an instance on one Postgres.",
     );
-    const given = { manifest, schema: newestMigration(MIGRATIONS), takesAccounts };
+    const given = { manifest, schema: newestMigration(MIGRATIONS), takesAccounts: which === "existing" };
     const { rows, accounts } = await importOrganization({ db, keyring }, exportFolder(folder), given);
     const same = accounts.length === 0 ? "" : ` Accounts that existed: ${accounts.join(", ")}.`;
     process.stdout.write(`${manifest.name} is here: ${rows} rows, and all balances agree with the ledger.${same}\n`);

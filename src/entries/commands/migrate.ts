@@ -1,4 +1,4 @@
-import { runCommand } from "./command.ts";
+import { readArguments, runCommand } from "./command.ts";
 import { prepareDatabase } from "../process/prepare-database.ts";
 
 /*
@@ -6,6 +6,7 @@ import { prepareDatabase } from "../process/prepare-database.ts";
  * these may run at once: an advisory lock lets one work and the others find it done.
  */
 await runCommand(async ({ config, database, secrets }) => {
+  readArguments({});
   const signIn = await prepareDatabase({ ...config, MIGRATE: true }, secrets(), database);
   process.stdout.write(`The schema is up to date. Sign in ${signIn}.\n`);
   return 0;

@@ -2,17 +2,18 @@ import { commandLine } from "../../core/command-line.ts";
 import { connect, StartupProblem } from "../../db/postgres/connect.ts";
 import { leaveOrganization, thawOrganization } from "../../operations/moving.ts";
 import { exportFolder, readManifest } from "../platform/organization-folder.ts";
-import { runCommand } from "./command.ts";
+import { readArguments, runCommand } from "./command.ts";
 
 /*
- * `faregate-server move-organization <folder> --to=<url>` ends a move where it began: calls are answered with the new address.
+ * `faregate-server move-organization <folder> --to <url>` ends a move where it began: calls are answered with the new address.
  * `--cancel` admits changes again instead. Exit code 0, or 2 with one sentence and the organization as it was.
  */
 await runCommand(async ({ database }) => {
-  const [folder, ...flags] = process.argv.slice(2);
-  const to = flags.find((flag) => flag.startsWith("--to="))?.slice("--to=".length);
-  if (folder === undefined || (to === undefined && !flags.includes("--cancel")))
-    throw new StartupProblem(`Where to? ${commandLine("move-organization <folder> --to=<url>")}, or --cancel`);
+  const { operands, values } = readArguments({ to: { type: "string" }, cancel: { type: "boolean" } }, 1);
+  const [folder] = operands;
+  const { to, cancel = false } = values;
+  if (folder === undefined || (to !== undefined) === cancel)
+    throw new StartupProblem(`Where to? ${commandLine("move-organization <folder> --to <url>")}, or --cancel`);
   if (to !== undefined && !(URL.canParse(to) && /^https?:$/.test(new URL(to).protocol)))
     throw new StartupProblem(`--to must be an http(s) URL, such as https://two.example.com, and not ${to}.`);
   const manifest = readManifest(folder);

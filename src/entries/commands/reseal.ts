@@ -1,5 +1,5 @@
 import { reencryptKeys } from "../../operations/accounts/reseal.ts";
-import { runCommand } from "./command.ts";
+import { readArguments, runCommand } from "./command.ts";
 import { openResources } from "../process/resources.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 
@@ -9,6 +9,7 @@ import { StartupProblem } from "../../db/postgres/connect.ts";
  * neither.
  */
 await runCommand(async ({ config, database, secrets }) => {
+  readArguments({});
   if (config.API_KEYS_SECRET_PREVIOUS === undefined) {
     throw new StartupProblem("API_KEYS_SECRET_PREVIOUS is not set: there is nothing to carry over.");
   }

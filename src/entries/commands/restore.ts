@@ -6,7 +6,7 @@ import type { Endpoint } from "../../db/postgres/pooler.ts";
 import { checkLedger } from "../../db/invariants.ts";
 import { restoreCluster } from "./backup-cluster.ts";
 import { restoreDump } from "./backup-dump.ts";
-import { openDatabaseOf } from "./command.ts";
+import { openDatabaseOf, readArguments } from "./command.ts";
 import { type Config, readConfig } from "../process/config.ts";
 import { sessionsOf } from "../process/database-access.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
@@ -20,7 +20,7 @@ import { sentenceOf } from "../process/lifecycle.ts";
 try {
   requireRepairedDriver();
   const config = readConfig(process.env);
-  const given = process.argv[2];
+  const [given] = readArguments({}, 1).operands;
   if (given === undefined)
     throw new StartupProblem(`From where? ${commandLine("restore <folder>")} takes a backup's folder.`);
   const folder = resolve(given);

@@ -1,10 +1,9 @@
-import { parseArgs } from "node:util";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { contextOf } from "../../operations/context.ts";
 import { revokeTokenKeys, rotateTokenKey } from "../../operations/token-keys.ts";
 import { withResources } from "../process/bare-resources.ts";
 import { secondsIn } from "../process/variables.ts";
-import { runCommand } from "./command.ts";
+import { readArguments, runCommand } from "./command.ts";
 
 /*
  * `npm run rotate-token-key [-- --lead 10m] [-- --revoke]`: replaces the key that signs EdDSA pricing tokens, beside a
@@ -14,22 +13,13 @@ import { runCommand } from "./command.ts";
 const MAX_LEAD_SECONDS = 7 * 86_400;
 
 function operands(): { leadMs: number; revokes: boolean } {
-  const { lead, revoke } = readArguments();
+  const { lead, revoke = false } = readArguments({ lead: { type: "string" }, revoke: { type: "boolean" } }).values;
   if (revoke && lead !== undefined) throw new StartupProblem("--lead cannot be combined with --revoke.");
   const seconds = secondsIn(lead ?? "10m");
   if (seconds === undefined || seconds > MAX_LEAD_SECONDS) {
     throw new StartupProblem(`--lead must be a number and a unit from 1s to 7d, such as 10m, not "${lead}".`);
   }
   return { leadMs: seconds * 1000, revokes: revoke };
-}
-
-function readArguments(): { lead: string | undefined; revoke: boolean } {
-  try {
-    const { values } = parseArgs({ options: { lead: { type: "string" }, revoke: { type: "boolean" } } });
-    return { lead: values.lead, revoke: values.revoke ?? false };
-  } catch (error) {
-    throw new StartupProblem(error instanceof Error ? error.message : String(error), { cause: error });
-  }
 }
 
 await runCommand(async ({ config, database, secrets }) => {

@@ -5,13 +5,13 @@ import { involvedLimits } from "../../core/pricing/involved-limits.ts";
 import { isBound, type Pricing } from "../../core/pricing/model.ts";
 import { grant, grantedLimits } from "../../core/pricing/subscription.ts";
 import { addBuckets, startOfBucket } from "../../core/usage-range.ts";
-import { connect, type Database } from "../../db/postgres/connect.ts";
+import { connect, type Database, StartupProblem } from "../../db/postgres/connect.ts";
 import { putLevels } from "../../db/queries/contract-levels.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { findService, listVersions, modelText } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, usageLedger } from "../../db/schema.ts";
 import { newId } from "../../operations/context.ts";
-import { runCommand } from "./command.ts";
+import { readArguments, runCommand } from "./command.ts";
 
 /*
  * `npm run sample:month -- <organization id> <service>` writes 200 customers with their usage of last month. They are the same at each
@@ -38,7 +38,7 @@ async function writeMonth(db: Database, organizationId: string, name: string, no
   const service = await findService(db, { organizationId, name });
   const version = service && (await listVersions(db, service.id)).find(({ state }) => state === "active");
   if (service === undefined || version === undefined)
-    throw new Error(`There is no service ${name} with an active version.`);
+    throw new StartupProblem(`There is no service ${name} with an active version.`);
   const pricing = compilePricing(JSON.parse(await modelText(db, version.id)) as Pricing);
   const to = startOfBucket("month", now);
   const from = addBuckets("month", to, -1);
@@ -120,7 +120,7 @@ async function writeMonth(db: Database, organizationId: string, name: string, no
 }
 
 await runCommand(async ({ database }) => {
-  const [organizationId, name] = process.argv.slice(2);
+  const [organizationId, name] = readArguments({}, 2).operands;
   if (organizationId === undefined || name === undefined) {
     process.stderr.write("Usage: npm run sample:month -- <organization id> <service>\n");
     return 2;

@@ -5,7 +5,7 @@ import { threadModule } from "./threads.ts";
 import { openWebWorkers, type Threads } from "./web-workers.ts";
 import type { AnalysisResult, AnalysisTask } from "../../core/change/analysis.ts";
 import { clientClosed, type RunInThread } from "../../operations/state/analysis.ts";
-import { Failure } from "../../operations/errors.ts";
+import { Failure, unavailable } from "../../operations/errors.ts";
 
 /** How many threads at most, their memory, and how long one task may take before its thread is ended. */
 export interface PoolLimits {
@@ -73,9 +73,7 @@ export function openAnalysisPool({ threads, memoryMb, timeoutMs }: PoolLimits): 
       return;
     }
     if (waiting.length >= MAX_WAITING) {
-      throw new Failure("unavailable", "The service is temporarily unavailable. Please try again", {
-        retryAfterSeconds: 5,
-      });
+      throw unavailable(5);
     }
     await new Promise<void>((resolve) => waiting.push(resolve));
   };

@@ -17,8 +17,8 @@ export function cliHost(version: string): Io {
       try {
         bytes = await readFile(path);
       } catch (error) {
-        if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
-        throw new CliFailure(`${path} cannot be read: ${String(error)}`, { cause: error });
+        if (codeOf(error) === "ENOENT") return undefined;
+        throw new CliFailure(`${path} cannot be read: ${reasonOf(error)}`, { cause: error });
       }
       const decoded = decodeFile(bytes);
       if (decoded.ok) return decoded.text;
@@ -29,8 +29,8 @@ export function cliHost(version: string): Io {
       try {
         return await readdir(path);
       } catch (error) {
-        if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
-        throw new CliFailure(`${path} cannot be read: ${String(error)}`, { cause: error });
+        if (codeOf(error) === "ENOENT") return undefined;
+        throw new CliFailure(`${path} cannot be read: ${reasonOf(error)}`, { cause: error });
       }
     },
     writeFile: async (path, text, { createFolder, isSecret } = {}) => {
@@ -40,8 +40,10 @@ export function cliHost(version: string): Io {
         if (isSecret === true) await chmod(path, 0o600).catch(() => undefined);
         await writeFile(path, text, isSecret === true ? { mode: 0o600 } : undefined);
       } catch (error) {
-        const isFolderMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
-        const reason = isFolderMissing ? `the folder ${dirname(path)} does not exist. Create it first.` : String(error);
+        const isFolderMissing = codeOf(error) === "ENOENT";
+        const reason = isFolderMissing
+          ? `the folder ${dirname(path)} does not exist. Create it first.`
+          : reasonOf(error);
         throw new CliFailure(`${path} cannot be written: ${reason}`, { cause: error });
       }
     },
@@ -52,6 +54,16 @@ export function cliHost(version: string): Io {
   };
   return host;
 }
+
+/** Reasons for errors of the system that a wrong path causes. */
+const REASONS = new Map<unknown, string>([
+  ["EISDIR", "it is a folder."],
+  ["ENOTDIR", "a part of this path is a file and no folder."],
+  ["EACCES", "this user has no permission."],
+]);
+
+const codeOf = (error: unknown) => (error instanceof Error && "code" in error ? error.code : undefined);
+const reasonOf = (error: unknown) => REASONS.get(codeOf(error)) ?? String(error);
 
 /** Links that are followed, as on Linux. */
 const MAX_LINKS = 40;

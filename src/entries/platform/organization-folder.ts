@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { createReadStream, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import type { ExportFolder, Manifest, Written } from "../../operations/moving.ts";
+import { linesOf } from "./lines.ts";
 
 /* The folder of an exported organization: `manifest.json`, and one file of JSON lines per table. */
 
@@ -52,7 +52,7 @@ export function exportFolder(folder: string): ExportFolder {
     digest: (rows) => digest(rows, () => undefined),
     read: async function* (table) {
       let lines: string[] = [];
-      for await (const line of createInterface({ input: createReadStream(fileOf(table)), crlfDelay: Infinity })) {
+      for await (const line of linesOf(createReadStream(fileOf(table)))) {
         lines.push(line);
         if (lines.length < BATCH) continue;
         yield lines;

@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 import { createReadStream, readdirSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { BSON } from "bson";
 import { COLLECTIONS, type Collection, type SpaceDocument } from "../../core/space/documents.ts";
 import type { ReadCollection } from "../../core/space/plan.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
+import { linesOf } from "./lines.ts";
 
 /** A dump of SPACE's database. */
 export interface SpaceDump {
@@ -127,7 +127,7 @@ async function* fromJson(bytes: Readable): AsyncGenerator<object> {
   let length = 0;
   let isFirst = true;
   let number = 0;
-  for await (const line of createInterface({ input: bytes, crlfDelay: Infinity })) {
+  for await (const line of linesOf(bytes)) {
     number += 1;
     const text = isFirst ? line.replace(/^\uFEFF/, "") : line;
     if (text.trim() === "" && list === undefined) continue;

@@ -20,6 +20,8 @@ export function readStatics(folder: string | undefined): Texts["file"] {
     const below = path.replace(/^\/*(public\/)?/, "");
     const file = resolve(join(root, below));
     if (!file.startsWith(root + sep)) return undefined;
+    // No file system has longer names.
+    if (file.split(sep).some((name) => Buffer.byteLength(name) > 255)) return undefined;
     const stats = statSync(file, { throwIfNoEntry: false });
     if (stats?.isFile() !== true || stats.size > MAX_PRICING_BYTES) return undefined;
     return readFileSync(file, "utf8");

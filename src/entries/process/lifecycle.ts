@@ -46,7 +46,11 @@ export async function runProcess(
 ): Promise<void> {
   const hasLauncher = process.send !== undefined;
   const tell = (message: ChildMessage) => {
-    if (process.connected) process.send?.(message, undefined, undefined, () => {});
+    // Deno does not report the end of a launcher that had messages left to read.
+    const sent = (error: unknown) => {
+      if (error instanceof Error) leave();
+    };
+    if (process.connected) process.send?.(message, undefined, undefined, sent);
   };
   let log: Log = createLog("info", name);
   let close: (() => Promise<void>) | undefined;
@@ -66,6 +70,10 @@ export async function runProcess(
     log("info", "stopped");
     process.exit(0);
   };
+  /** Stops because the launcher is gone. */
+  const leave = () => {
+    if (stopRequestedAt === undefined) void stop();
+  };
   const die = (error: unknown) => {
     log("error", "unexpected error: this process ends", error);
     process.exit(1);
@@ -76,7 +84,7 @@ export async function runProcess(
   process.on("SIGINT", () => {
     if (!process.connected) void stop();
   });
-  process.on("disconnect", () => void stop());
+  process.on("disconnect", leave);
 
   try {
     requireRepairedDriver();

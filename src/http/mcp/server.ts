@@ -2,10 +2,13 @@ import {
   type CallToolResult,
   createMcpHandler,
   isLegacyRequest,
+  type JSONRPCRequest,
   ProtocolError,
   ProtocolErrorCode,
   type ReadResourceResult,
+  type Result,
   Server,
+  type ServerContext,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 import { Failure } from "../../operations/errors.ts";
@@ -65,8 +68,36 @@ export async function serve(agent: AgentRequest): Promise<Response> {
   }
 }
 
+type Handler = (request: JSONRPCRequest, context: ServerContext) => Promise<Result>;
+
+/** Names the wrong field of a request. The SDK alone answers with the issues of its schema, mostly as an internal error. */
+class CheckedServer extends Server {
+  protected override _wrapHandler(method: string, handler: Handler): Handler {
+    const wrapped = super._wrapHandler(method, handler);
+    return async (request, context) => {
+      try {
+        return await wrapped(request, context);
+      } catch (error) {
+        const field = wrongField(error);
+        if (field === undefined) throw error;
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, `The ${field} field is not valid`);
+      }
+    };
+  }
+}
+
+/** Returns the path of the first field in an error that lists the issues of a schema as JSON. */
+function wrongField(error: unknown): string | undefined {
+  // Anchored, because the sentences of this server repeat names that callers chose.
+  const list =
+    error instanceof Error ? /^(?:Invalid [a-z/]+ request: )?(\[\n[^]*)$/.exec(error.message)?.[1] : undefined;
+  if (list === undefined) return undefined;
+  const [issue] = JSON.parse(list) as { path: PropertyKey[] }[];
+  return issue?.path.join(".");
+}
+
 function serverFor(agent: AgentRequest): Server {
-  const server = new Server(IDENTITY, {
+  const server = new CheckedServer(IDENTITY, {
     capabilities: { tools: {}, resources: {} },
     instructions: INSTRUCTIONS,
     jsonSchemaValidator: NO_VALIDATOR,

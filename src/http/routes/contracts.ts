@@ -130,7 +130,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
       },
       q: query("q"),
       groupId: query("groupId") || undefined,
-      member: query("member") || undefined,
+      member: nonEmpty(c, "member"),
       ...pagingOf(c),
       sort: query("sort"),
       order: query("order"),

@@ -6,6 +6,7 @@ import { setGate, showGate } from "../../operations/changes/gates.ts";
 import { type AppEnv, context, type AppContext } from "../context.ts";
 import { answerOrHold } from "../held.ts";
 import { json } from "../reply.ts";
+import { refuseSurrogates } from "../unstorable.ts";
 import { organizationOf } from "../params.ts";
 
 /**
@@ -14,7 +15,10 @@ import { organizationOf } from "../params.ts";
  */
 function rulesOf(c: AppContext): GateRule[] {
   const read = gate.safeParse(c.get("body"), { error: gateSentence });
-  if (read.success) return read.data.rules;
+  if (read.success) {
+    refuseSurrogates(c, read.data);
+    return read.data.rules;
+  }
   const [issue] = read.error.issues;
   const place = (issue?.path ?? []).map((step) => (typeof step === "number" ? `[${step}]` : `.${String(step)}`));
   throw new Failure("unprocessable", `${place.join("").slice(1) || "The body"}: ${issue?.message ?? "not valid"}`);

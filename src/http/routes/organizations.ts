@@ -21,7 +21,7 @@ import { type AppEnv, context, fieldOf, type AppContext } from "../context.ts";
 import { bodyOf, fieldsOf } from "../body.ts";
 import { newMember, newMemberRole, newOrganization, organizationChange } from "../../wire/organizations.ts";
 import { keyChange, keyRequest } from "../../wire/organization-keys.ts";
-import { afterOf, leadingInteger, momentOf, nearOf, organizationOf, queryParameter, setNextAfter } from "../params.ts";
+import { afterOf, leadingInteger, nearOf, organizationOf, queryParameter, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
 /** Reads `hours`: the period for which reached limits are counted. */
@@ -108,14 +108,14 @@ export const organizationRoutes = new Hono<AppEnv>()
     // Other fields extend the contract, so their checks follow the contract's.
     const details = () => {
       const { name = null, expiresAt = null } = bodyOf(c, keyRequest);
-      return { name, expiresAt: momentOf(expiresAt) };
+      return { name, expiresAt };
     };
     return json(c, await addOrganizationKey(context(c), { organizationId, scope, details }));
   })
   .get("/:organizationId/api-keys", async (c) => json(c, await listOrganizationKeys(context(c), organizationIdOf(c))))
   .put("/:organizationId/api-keys/:apiKeyId", async (c) => {
-    const { name, expiresAt: ends } = bodyOf(c, keyChange);
-    const changes = { name, expiresAt: ends === undefined ? undefined : momentOf(ends) };
+    const { name, expiresAt } = bodyOf(c, keyChange);
+    const changes = { name, expiresAt };
     const keyId = c.req.param("apiKeyId");
     return json(c, await changeOrganizationKey(context(c), { organizationId: organizationIdOf(c), keyId, changes }));
   })

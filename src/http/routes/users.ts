@@ -16,7 +16,7 @@ import { type AppEnv, clientOf, context, logRequest, type AppContext } from "../
 import { bodyOf } from "../body.ts";
 import { credentials, keyRotation, newRole, newUser, userChange } from "../../wire/users.ts";
 import { consoleUrl } from "../links.ts";
-import { afterOf, leadingInteger, momentOf, queryParameter, setNextAfter } from "../params.ts";
+import { afterOf, leadingInteger, queryParameter, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 import { setSessionCookie } from "../session-cookie.ts";
 
@@ -63,7 +63,7 @@ export const userRoutes = new Hono<AppEnv>()
     // The body extends the contract, so its checks follow the contract's.
     const rotation = () => {
       const { expiresAt = null, ...rest } = bodyOf(c, keyRotation);
-      return { ...rest, expiresAt: momentOf(expiresAt) };
+      return { ...rest, expiresAt };
     };
     const renewed = await regenerateApiKey(context(c), c.req.param("username"), rotation);
     if (rotation().endSessions === true) await renewCookie(c, c.req.param("username"));

@@ -2,7 +2,7 @@ import { and, count, desc, eq, gt, isNotNull, isNull, type SQL } from "drizzle-o
 import type { MemberRole, OrganizationRole } from "../../core/access/caller.ts";
 import * as membership from "../../core/access/membership.ts";
 import { invitations, members, organizations, users } from "../../db/schema.ts";
-import { organizationRole } from "../access.ts";
+import { organizationRole, refuseMove, standingIn } from "../access.ts";
 import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
@@ -177,9 +177,13 @@ interface Link {
   client: Client;
 }
 
-/** Shows a link's invitation. @throws Failure notFound for every link that cannot be accepted; tooManyRequests. */
+/**
+ * Shows a link's invitation.
+ * @throws Failure notFound for every link that cannot be accepted; gone to an organization that has moved; tooManyRequests.
+ */
 export async function showInvitation(ctx: Context, link: Link): Promise<InvitationOffer> {
   const { row, organization, inviter } = await findInvitation(ctx, link);
+  refuseMove((await standingIn(ctx, row.organizationId)).move, true);
   return { organization, role: row.role, invitedBy: inviter.username, expiresAt: row.expiresAt };
 }
 

@@ -1,10 +1,10 @@
 import { and, count, eq, gt, inArray } from "drizzle-orm";
 import { union } from "drizzle-orm/pg-core";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
-import { denyDelete, denyRead, denyUpdate } from "../../core/access/membership.ts";
+import { actorOf, denyDelete, denyRead, denyUpdate } from "../../core/access/membership.ts";
 import { deleteOrganizations, insertOrganization } from "../../db/queries/organization-rows.ts";
 import { members, organizations, users } from "../../db/schema.ts";
-import { containsText } from "../access.ts";
+import { containsText, refuseMove, standingIn } from "../access.ts";
 import { audit } from "../audit.ts";
 import { newId, clampPageSize, transaction, type Context } from "../context.ts";
 import { issueApiKey } from "../credentials.ts";
@@ -135,11 +135,13 @@ export async function createOrganization(
 
 /**
  * Returns one organization to its owner, its members or a platform ADMIN. Source: §4.5.
- * @throws Failure notFound, forbidden.
+ * @throws Failure notFound, forbidden; gone for one that has moved to another instance.
  */
 export async function showOrganization(ctx: Context, organizationId: string): Promise<DetailedOrganizationView> {
-  const actor = await actorIn(ctx, organizationId);
+  const { role, move } = await standingIn(ctx, organizationId);
+  const actor = actorOf(ctx.caller, role);
   refuse(denyRead(actor, organizationId));
+  refuseMove(move, true);
   return viewOne(ctx, organizationId, actor);
 }
 

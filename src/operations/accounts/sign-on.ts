@@ -1,4 +1,4 @@
-import { and, eq } from "drizzle-orm";
+import { and, eq, isNull, or } from "drizzle-orm";
 import { z } from "zod";
 import { addressBlock } from "../../core/access/address-block.ts";
 import { sessions, usedProofs } from "../../db/schema.ts";
@@ -157,6 +157,9 @@ export async function logOutByProvider(ctx: Context, token: string): Promise<voi
 }
 
 async function endNamed(ctx: Context, { issuer, subject, session }: Logout): Promise<void> {
+  const isSession = eq(sessions.providerSession, session ?? "");
+  // Nobody knows which session of the provider one without a `sid` belongs to: it ends with each of its subject.
+  const isNamed = subject === undefined ? isSession : or(isSession, isNull(sessions.providerSession));
   const named = await ctx.db
     .select({ id: sessions.id, userId: sessions.userId })
     .from(sessions)
@@ -164,7 +167,7 @@ async function endNamed(ctx: Context, { issuer, subject, session }: Logout): Pro
       and(
         eq(sessions.issuer, issuer),
         subject === undefined ? undefined : eq(sessions.subject, subject),
-        session === undefined ? undefined : eq(sessions.providerSession, session),
+        session === undefined ? undefined : isNamed,
       ),
     );
   for (const { id, userId } of named) await endSession(ctx, id, userId);

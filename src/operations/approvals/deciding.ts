@@ -152,20 +152,20 @@ function isAuthor(caller: Caller, { actorKind, actorId }: RequestRow): boolean {
   return author.actorKind === actorKind && author.actorId === actorId;
 }
 
-/** Returns true for an OWNER without members, who confirmed to approve an own request. */
+/** Returns true for an OWNER without members, who confirmed to decide where nobody else can. */
 async function requireApprover(ctx: Context, row: RequestRow, isAlone: boolean): Promise<boolean> {
   const role = await organizationRole(ctx, row.organizationId);
   const { by } = await readApprovals(ctx, row.organizationId);
+  const isOwn = isAuthor(ctx.caller, row);
   const isOf = isPlatformAdmin(ctx.caller) || by.some((each) => each === role);
-  if (isAuthor(ctx.caller, row)) {
-    if (isAlone && role === "OWNER" && (await countMembers(ctx, row.organizationId)) === 0) return true;
-    throw new Failure(
-      "forbidden",
-      "PERMISSION ERROR: The author cannot decide on a change request; an OWNER without members approves with confirm=alone",
-    );
-  }
-  if (isOf) return false;
-  throw new Failure("forbidden", `PERMISSION ERROR: Change requests are decided on by: ${by.join(", ")}`);
+  if (isOf && !isOwn) return false;
+  if (isAlone && role === "OWNER" && (await countMembers(ctx, row.organizationId)) === 0) return true;
+  throw new Failure(
+    "forbidden",
+    isOwn
+      ? "PERMISSION ERROR: The author cannot decide on a change request; an OWNER without members approves with confirm=alone"
+      : `PERMISSION ERROR: Change requests are decided on by: ${by.join(", ")}`,
+  );
 }
 
 async function countMembers(ctx: Context, organizationId: string): Promise<number> {

@@ -216,7 +216,9 @@ const factsOf = ({ id, prices, userIdRule: userId, ended, graceDays }: Connectio
  */
 export async function deleteConnection(ctx: Context, address: ConnectionAddress): Promise<void> {
   await transaction(ctx, async (ctx) => {
-    const row = await requireConnection(ctx, address);
+    // Waits for messages in flight, whose contracts would keep what they schedule, and keeps others away.
+    const [row] = await ctx.db.select().from(billingConnections).where(at(address)).for("update");
+    if (row === undefined) throw notConnected(address);
     const { organizationId, provider } = row;
     await detachConnection(ctx, row.id);
     await ctx.db.delete(billingConnections).where(sql`${billingConnections.id} = ${row.id}`);

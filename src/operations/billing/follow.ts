@@ -30,7 +30,10 @@ import { type HandledMessage, userProblem } from "./outcomes.ts";
  */
 
 /** A message as it came, or as it is stored. */
-export type HandledInput = Pick<BillingMessage, "id" | "content" | "createdAt">;
+export interface HandledInput extends Pick<BillingMessage, "id" | "content" | "createdAt"> {
+  /** Moment at which a stored message arrived. Default: now. */
+  arrivedAt?: Date;
+}
 
 /** A message with its connection as it was when the message came. */
 export interface Addressee<Message = HandledInput> {
@@ -143,7 +146,8 @@ async function judge(
   if (known?.isDetached === true) {
     return { outcome: "ignored", reason: `The contract was detached from ${subscription}`, userId };
   }
-  const decision = decide(known?.register, { createdAt, content }, connection.prices);
+  const arrivedAt = (message.arrivedAt ?? ctx.resources.now()).getTime();
+  const decision = decide(known?.register, { createdAt, arrivedAt, content }, connection.prices);
   return "outcome" in decision ? { ...decision, userId } : { ...addressee, userId, decision };
 }
 

@@ -1,5 +1,6 @@
-import { and, asc, eq, or } from "drizzle-orm";
+import { and, asc, eq, or, type SQL } from "drizzle-orm";
 import type { BillingMessage, BillingOutcome, LinkContent } from "../../core/billing/message.ts";
+import { isAnyOf } from "../../db/postgres/lists.ts";
 import { putLink } from "../../db/queries/billing-messages.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
 import { billingMessages } from "../../db/schema.ts";
@@ -31,6 +32,14 @@ export async function writeRecords(ctx: Context, { audits, events }: Records): P
 export const isShareable = ({ content }: Pick<HandledInput, "content">): boolean =>
   content.kind === "subscription" || content.kind === "ignored" || content.kind === "failed";
 
+/** Returns a stored message as it is carried out again. */
+export const storedInput = (row: typeof billingMessages.$inferSelect): HandledInput => ({
+  id: row.messageId,
+  content: row.content,
+  createdAt: row.createdAt.getTime(),
+  arrivedAt: row.receivedAt,
+});
+
 /** Carries out a message, as handleMessages does. */
 export async function handleMessage(
   ctx: Context,
@@ -46,6 +55,7 @@ export async function handleMessage(
 /**
  * Carries out one message, or several shareable ones of one connection with as few statements as one. Their names are locked, and
  * each is of another subscription. Adds to the records, which the caller writes. A refusal of one rolls back all that it has changed.
+ * The first message that names the user of a subscription also carries out those of the subscription that waited for it.
  * `ahead`: what the caller has read for them. Returns the results in their order.
  * @throws Failure if one of several is refused, and OneUserTwice: roll back and carry out fewer.
  */
@@ -81,7 +91,41 @@ export async function handleMessages(
   };
   const handled: HandledMessage[] = [];
   for (const each of messages) handled.push(await handle(each));
+  const known = new Set(ahead?.known.map(({ subscription }) => subscription));
+  const named = subscriptions.flatMap(({ message: { id, content } }) => {
+    const outcome = followed.get(id)?.outcome ?? "failed";
+    const isNamed = content.userId !== null && FOLLOWED.has(outcome) && !known.has(content.subscription);
+    return isNamed ? content.subscription : [];
+  });
+  const [first] = subscriptions;
+  if (first !== undefined && named.length > 0) {
+    await carryOutWaiting(ctx, first.connection, isAnyOf(billingMessages.subscription, named), records);
+  }
   return handled;
+}
+
+/** Outcomes of messages whose subscription is known afterwards. */
+const FOLLOWED: ReadonlySet<BillingOutcome> = new Set(["applied", "unchanged", "stale"]);
+
+/** Carries out the messages that waited for their user, oldest first. Returns their outcomes. */
+async function carryOutWaiting(
+  ctx: Context,
+  connection: ConnectionRow,
+  areNamed: SQL | undefined,
+  records: Records,
+): Promise<ReadonlySet<BillingOutcome>> {
+  const waiting = await ctx.db
+    .select()
+    .from(billingMessages)
+    .where(and(eq(billingMessages.connectionId, connection.id), eq(billingMessages.outcome, "waiting"), areNamed))
+    .orderBy(asc(billingMessages.createdAt), asc(billingMessages.seq));
+  const outcomes = new Set<BillingOutcome>();
+  for (const row of waiting) {
+    const handled = await handleMessage(ctx, connection, storedInput(row), records);
+    outcomes.add(handled.outcome);
+    await setOutcome(ctx, row, handled);
+  }
+  return outcomes;
 }
 
 /** Stores whose a subscription or customer is, and carries out the messages that waited for it, oldest first. */
@@ -103,23 +147,10 @@ async function link(
   for (const { kind, name } of names) {
     if (name !== null) await putLink(ctx.db, { connectionId, organizationId, kind, name, userId, linkedAt });
   }
-  const waiting = await ctx.db
-    .select()
-    .from(billingMessages)
-    .where(
-      and(
-        eq(billingMessages.connectionId, connectionId),
-        eq(billingMessages.outcome, "waiting"),
-        or(eq(billingMessages.subscription, subscription ?? ""), eq(billingMessages.customer, customer ?? "")),
-      ),
-    )
-    .orderBy(asc(billingMessages.createdAt), asc(billingMessages.seq));
-  const outcomes = new Set<BillingOutcome>();
-  for (const row of waiting) {
-    const input = { id: row.messageId, content: row.content, createdAt: row.createdAt.getTime() };
-    const handled = await handleMessage(ctx, connection, input, records);
-    outcomes.add(handled.outcome);
-    await setOutcome(ctx, row, handled);
-  }
+  const areNamed = or(
+    eq(billingMessages.subscription, subscription ?? ""),
+    eq(billingMessages.customer, customer ?? ""),
+  );
+  const outcomes = await carryOutWaiting(ctx, connection, areNamed, records);
   return { outcome: outcomes.has("applied") ? "applied" : "unchanged", reason: null, userId };
 }

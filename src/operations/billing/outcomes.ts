@@ -12,8 +12,8 @@ export interface HandledMessage {
   userId: string | null;
 }
 
-/** Longest id of a user that a message may name. */
-const MAX_USER_ID = 255;
+/** Longest id of a user that a message may name: that of a contract. */
+const MAX_USER_ID = 512;
 
 /** Returns a sentence on what is wrong with the id of a user; undefined for a good one. */
 export const userProblem = (userId: string) =>

@@ -6,7 +6,7 @@ import { type Context, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { type ConnectionAddress, type ConnectionRow, requireConnection } from "./connections.ts";
 import type { Records } from "./follow.ts";
-import { handleMessage, namesOf, writeRecords } from "./handle.ts";
+import { handleMessage, namesOf, storedInput, writeRecords } from "./handle.ts";
 import { setOutcome } from "./outcomes.ts";
 import { type MessageRow, messageView, type MessageView } from "./messages.ts";
 import { retryCreation } from "./receive.ts";
@@ -73,8 +73,7 @@ function replay(ctx: Context, connection: ConnectionRow, messageId: string): Pro
       if (stored === undefined) return undefined;
       await lockNames(ctx.db, connectionId, [...namesOf(stored), `message ${messageId}`]);
       const records: Records = { audits: [], events: [] };
-      const input = { id: messageId, content: stored.content, createdAt: stored.createdAt.getTime() };
-      const handled = await handleMessage(ctx, connection, input, records);
+      const handled = await handleMessage(ctx, connection, storedInput(stored), records);
       await setOutcome(ctx, stored, handled);
       const row = await find();
       await writeRecords(ctx, records);

@@ -61,7 +61,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
       const decision = isMoved ? await decideMove(ctx, service, target, { ...input, isAssessed: isHeld }) : undefined;
       const isRenamed = name !== "" && serviceKey(name) !== service.nameKey;
       const before = isMoved || isRenamed ? await readHolders(ctx, service) : new Map();
-      const ended = isMoved ? await moveContracts(ctx, service, target) : [];
+      const ended = isMoved ? await moveContracts(ctx, service, { targetId: target, isRenamed }) : [];
       const [changed] = await ctx.db
         .update(services)
         .set({
@@ -149,14 +149,22 @@ async function decideMove(
   ctx: Context,
   service: ServiceRow,
   targetId: string,
-  { overrideReason, isAssessed }: { overrideReason?: string | undefined; isAssessed: boolean },
+  {
+    serviceName,
+    overrideReason,
+    isAssessed,
+  }: { serviceName: string; overrideReason?: string | undefined; isAssessed: boolean },
 ): Promise<Decision | undefined> {
-  await requireMoveAllowed(ctx, service, targetId);
+  await requireMoveAllowed(ctx, service, { serviceName, targetId });
   return decideChange(ctx, { service, change: { action: "disable" }, overrideReason, isAssessed });
 }
 
 /** Moves or leaves the service's contracts. Returns the events of overrides and pending changes that end with it. */
-async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<Addressed[]> {
+async function moveContracts(
+  ctx: Context,
+  service: ServiceRow,
+  { targetId, isRenamed }: { targetId: string; isRenamed: boolean },
+): Promise<Addressed[]> {
   const holders = await lockSubscribers(ctx.db, { serviceIds: [service.id] });
   const holderIds = holders.map((row) => row.id);
   const sharing = await ctx.db
@@ -179,6 +187,12 @@ async function moveContracts(ctx: Context, service: ServiceRow, targetId: string
   const now = ctx.resources.now();
   // The subscriptions stay with the connection of the organization that the contracts leave.
   await stopFollowingIn(ctx.db, contractIds);
+  // The target may have the old name, and this organization the new one. No service has a key that begins with a blank.
+  if (isRenamed)
+    await ctx.db
+      .update(services)
+      .set({ nameKey: ` ${service.id}` })
+      .where(eq(services.id, service.id));
   await moveService(ctx.db, { serviceId: service.id, contractIds, organizationId: targetId, now });
   return ended;
 }
@@ -218,19 +232,23 @@ async function leaveBehind(ctx: Context, contractIds: readonly string[], service
  * Checks that the caller may remove the service here and create it there.
  * @throws Failure forbidden for missing permissions; invalid for an invalid or unknown target.
  */
-async function requireMoveAllowed(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
-  const denial = await denyRemoval(ctx, service);
+async function requireMoveAllowed(
+  ctx: Context,
+  service: ServiceRow,
+  { serviceName, targetId }: { serviceName: string; targetId: string },
+): Promise<void> {
+  const denial = await denyRemoval(ctx, service, serviceName);
   if (denial !== undefined) throw new Failure("forbidden", denial);
   if (!isIdentifier(targetId)) throw new Failure("invalid", "INVALID DATA: Invalid organization ID");
   await requireTarget(ctx, service.organizationId, targetId);
 }
 
-/** Denies an organization key with the same message as its DELETE of the service. */
-async function denyRemoval(ctx: Context, service: ServiceRow): Promise<string | undefined> {
+/** Denies an organization key with the same message as its DELETE of the service under the name that it sent. */
+async function denyRemoval(ctx: Context, service: ServiceRow, serviceName: string): Promise<string | undefined> {
   const { caller } = ctx;
   if (caller.kind !== "key")
     return denyMoveService(actorOf(caller, await organizationRole(ctx, service.organizationId)));
-  const path = `/services/${encodeURIComponent(service.name)}`;
+  const path = `/services/${encodeURIComponent(serviceName)}`;
   return checkPermission(findRule("DELETE", path), caller, "DELETE", path, false)?.message;
 }
 

@@ -139,8 +139,11 @@ async function replay(ctx: Context, work: Work, { signal, onProgress }: Watch): 
   };
   const whole = emptyPart();
   let contracts = 0;
+  const { organizationId } = filter;
+  // Read now: within the snapshot it would need a second connection.
+  const ownerId = await tenantOf(ctx, organizationId).ownerId();
   await ctx.resources.analysis.call(
-    tenantOf(ctx, filter.organizationId),
+    { organizationId, ownerId: async () => ownerId },
     async (call) => {
       const replayPart = async (records: readonly RecordTexts[]) => {
         const part = await call.run({ ...task, records });

@@ -27,8 +27,8 @@ export const evaluationFor = (
 
 /**
  * Returns the request with the amounts that its units cost now.
- * @throws Failure unprocessable for a limit without rates, an unknown unit, and an amount of a limit that counts members;
- * notFound for a spender that is no member.
+ * @throws Failure unprocessable for a limit without rates, an unknown unit, too large a cost, and an amount of a limit that
+ * counts members; notFound for a spender that is no member.
  */
 export function priced<Request extends EvaluationRequest>(
   prepared: Pick<Prepared, "evaluation" | "strangers">,

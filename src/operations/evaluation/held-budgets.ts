@@ -8,8 +8,8 @@ import { sameLevel } from "../../db/queries/usage.ts";
 import { type BudgetSubject, spanOf, valueOf } from "./budget-book.ts";
 import { type BudgetWrites, moveBudget, setBalance } from "./budget-moves.ts";
 import { viewDenying } from "./budget-denials.ts";
-import type { BudgetPart } from "./budget-parts.ts";
-import type { BudgetView, UnitCosts } from "./request.ts";
+import { type BudgetPart, remainingOfPart } from "./budget-parts.ts";
+import type { BudgetView, SettlementAnswer, UnitCosts } from "./request.ts";
 
 /* Budgets that holds and leases count towards: how they move, and how much they leave. */
 
@@ -122,11 +122,34 @@ export function deniedSettlement(
   hold: { amounts: readonly HeldAmount[]; budgets: readonly HeldBudget[] | null; spender: string | null },
   changes: readonly HeldChange[],
 ): BudgetView | undefined {
-  const countedOf = ({ fit: { budget, spender } }: BudgetPart) =>
-    changes.find(({ held }) => held.budget === budget.id && held.spender === spender)?.counted ?? 0;
-  const denying = heldParts(subject, hold).find((part) => deniesSettlement(part, countedOf(part)));
-  return denying && viewDenying(subject.contract, denying, hold.spender, countedOf(denying));
+  const denying = heldParts(subject, hold).find((part) => deniesSettlement(part, countedOf(changes, part)));
+  return denying && viewDenying(subject.contract, denying, hold.spender, countedOf(changes, denying));
 }
+
+/**
+ * Lowers what a settlement leaves of each limit to what the budgets of its hold leave. Budgets for some units count where it has
+ * such units. Call it once the budgets have moved. Source: contract budgets §3.
+ */
+export function withHeldBudgets<Answer extends Pick<SettlementAnswer, "remaining">>(
+  answer: Answer,
+  subject: Subject,
+  hold: { amounts: readonly HeldAmount[]; budgets: readonly HeldBudget[] | null },
+  changes: readonly HeldChange[],
+): Answer {
+  if (hold.budgets === null) return answer;
+  const remaining = { ...answer.remaining };
+  for (const part of heldParts(subject, hold)) {
+    const { budget } = part.fit;
+    const left = budget.mode === "warn" ? null : remainingOfPart(part);
+    if (left === null || (budget.unit !== null && countedOf(changes, part) === 0)) continue;
+    remaining[part.id] = Math.min(remaining[part.id] ?? Infinity, left);
+  }
+  return { ...answer, remaining };
+}
+
+/** Returns what a settlement counts of a budget. */
+const countedOf = (changes: readonly HeldChange[], { fit: { budget, spender } }: BudgetPart): number =>
+  changes.find(({ held }) => held.budget === budget.id && held.spender === spender)?.counted ?? 0;
 
 /** Returns the balance of a budget that a hold counts towards, in its window of now; undefined where there is none. */
 function balanceOf({ contract, evaluation, at, budgets: book }: Subject, held: HeldBudget) {

@@ -19,6 +19,7 @@ import {
   moveHeld,
   settledBudgets,
   usedInWindow,
+  withHeldBudgets,
 } from "./held-budgets.ts";
 import { recordUsage } from "./consumption/record.ts";
 import { requireHold, withOpenHold } from "./open-hold.ts";
@@ -129,7 +130,7 @@ export async function countOpened(ctx: Context, opened: Opened, totals: Totals):
     at,
   );
   const { answer } = decision;
-  if (!answer.eval) return answer;
+  if (!answer.eval) return withHeldBudgets(answer, subject, hold, counted);
 
   const left = amountsLeft(opened, totals, difference, { answer, subject, counted });
   const writes = noBudgetWrites();
@@ -158,7 +159,8 @@ export async function countOpened(ctx: Context, opened: Opened, totals: Totals):
   const shown = withLimitsNow(decision, hold, plain ? { ...after, decidedBy } : after);
   const { events, raised } = usageEvents(contract, userId, shown.changes);
   await recordUsage(ctx, organizationId, { events: [...events, ...writes.events.map(({ event }) => event)], raised });
-  return { ...shown.answer, ...usageWith(shown.answer, left, given), hold: viewHold(changed, userId, at) };
+  const used = { ...shown.answer, ...usageWith(shown.answer, left, given), hold: viewHold(changed, userId, at) };
+  return withHeldBudgets(used, subject, hold, counted);
 }
 
 /** Compares the totals of a report with what is known. Only the end of a hold takes less than that for its totals. */

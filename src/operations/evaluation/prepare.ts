@@ -10,7 +10,7 @@ import { type ContractSnapshot, type EndUserName, loadSnapshot } from "../../db/
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { lockContract } from "../../db/queries/usage.ts";
 import { contracts } from "../../db/schema.ts";
-import { type Context, transaction } from "../context.ts";
+import { type Context, isInTransaction, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { keepsTooMuch } from "../due-blocks.ts";
@@ -44,6 +44,16 @@ export function evaluatedOrganization(ctx: Context): string {
   return ctx.caller.organizationId;
 }
 
+/** Reads a contract from the cache, or inside of a transaction by it: a second connection can deadlock the pool. */
+function snapshotOf(
+  ctx: Context,
+  name: EndUserName,
+  read: "snapshot" | "cachedSnapshot",
+): MaybePromise<ContractSnapshot | null> {
+  if (!isInTransaction(ctx)) return ctx.resources.snapshots[read](name);
+  return loadSnapshot(ctx.db, name.organizationId, name.userId).then((found) => found ?? null);
+}
+
 /**
  * Loads the end user's contract, renews due balances, and prepares the evaluation. Takes no lock unless something is
  * due. Source: contract features-events §2, contracts §12.
@@ -51,7 +61,7 @@ export function evaluatedOrganization(ctx: Context): string {
  */
 export function prepareContract(ctx: Context, userId: string): MaybePromise<Prepared> {
   const name = { organizationId: evaluatedOrganization(ctx), userId };
-  return chain(ctx.resources.snapshots.snapshot(name), (contract) => {
+  return chain(snapshotOf(ctx, name, "snapshot"), (contract) => {
     if (contract === null) throw contractNotFound(userId);
     const now = ctx.resources.now();
     if (needsRenewal(contract, now)) return withLockedContract(ctx, name, async (_, prepared) => prepared);
@@ -71,19 +81,16 @@ export function prepareFor(
   ctx: Context,
   { userId, featureId, mode }: { userId: string; featureId?: string; mode: Mode },
 ): MaybePromise<Prepared> {
-  return chain(
-    ctx.resources.snapshots.cachedSnapshot({ organizationId: evaluatedOrganization(ctx), userId }),
-    (cached) => {
-      if (cached === null) throw contractNotFound(userId);
-      const now = ctx.resources.now();
-      if (isChangeDue(cached, now) || isOver(cached, now) || hasDue(cached, now)) return prepareContract(ctx, userId);
-      return chain(evaluationOf(ctx, cached, now), (evaluation) =>
-        readsUsage(evaluation, mode, featureId)
-          ? prepareContract(ctx, userId)
-          : preparedWith(ctx, cached, now, evaluation),
-      );
-    },
-  );
+  return chain(snapshotOf(ctx, { organizationId: evaluatedOrganization(ctx), userId }, "cachedSnapshot"), (cached) => {
+    if (cached === null) throw contractNotFound(userId);
+    const now = ctx.resources.now();
+    if (isChangeDue(cached, now) || isOver(cached, now) || hasDue(cached, now)) return prepareContract(ctx, userId);
+    return chain(evaluationOf(ctx, cached, now), (evaluation) =>
+      readsUsage(evaluation, mode, featureId)
+        ? prepareContract(ctx, userId)
+        : preparedWith(ctx, cached, now, evaluation),
+    );
+  });
 }
 
 /** Thrown under the lock of a contract with a due change, whose services must be locked before the contract. */

@@ -1,4 +1,4 @@
-import { sumOfProducts, total } from "../../core/exact.ts";
+import { MAX_AMOUNT, sumOfProducts, TOO_LARGE, total } from "../../core/exact.ts";
 import { type CountedUnits, creditTermsOf, type Rates } from "../../core/pricing/credits.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import { readRecord } from "../../db/queries/contract-states.ts";
@@ -60,14 +60,22 @@ export function priceUnits(units: Units, ratesOf: RatesOf): Record<string, Count
 
 /**
  * Returns the amounts that units cost, as exact decimal sums.
- * @throws Failure as priceUnits.
+ * @throws Failure as priceUnits and costOf.
  */
 export const amountsOf = (units: Units, ratesOf: RatesOf): Record<string, number> => costOf(priceUnits(units, ratesOf));
 
-/** Sums what units of each limit cost. */
+/**
+ * Sums what units of each limit cost.
+ * @throws Failure unprocessable for a sum above the largest amount of a call.
+ */
 export const costOf = (priced: PricedUnits): Record<string, number> =>
   Object.fromEntries(
-    Object.entries(priced).map(([id, units]) => [id, total(Object.values(units).map(([, cost]) => cost))]),
+    Object.entries(priced).map(([id, units]) => {
+      const costs = Object.values(units).map(([, cost]) => cost);
+      const amount = costs.includes(Infinity) ? Infinity : total(costs);
+      if (amount > MAX_AMOUNT) throw new Failure("unprocessable", TOO_LARGE);
+      return [id, amount];
+    }),
   );
 
 /** Returns what each unit costs, by limit id. Limits and units must have been checked by priceUnits. */

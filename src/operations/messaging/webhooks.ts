@@ -1,5 +1,6 @@
 import { and, asc, count, eq, sql } from "drizzle-orm";
 import type { EVENT_CODES } from "../../core/event-messages.ts";
+import { webhookUrlProblem } from "../../core/webhooks.ts";
 import { newestEvent } from "../../db/queries/outbox.ts";
 import { organizations, webhookEndpoints } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
@@ -17,6 +18,8 @@ export interface WebhookChoice {
   description?: string | null | undefined;
   /** Null subscribes to all event codes. */
   codes?: readonly (typeof EVENT_CODES)[number][] | null | undefined;
+  /** Default of a new endpoint: true. */
+  enabled?: boolean | undefined;
 }
 
 /** An endpoint as its organization sees it. Only creation and rotation return the secret. */
@@ -57,6 +60,8 @@ const viewOf = (row: Row): WebhookView => ({
   updatedAt: row.updatedAt,
 });
 
+const stateOf = (isEnabled: boolean) => (isEnabled ? "enabled" : "disabled");
+
 const at = ({ organizationId, webhookId }: WebhookAddress) =>
   and(eq(webhookEndpoints.id, webhookId), eq(webhookEndpoints.organizationId, organizationId));
 
@@ -70,16 +75,13 @@ function missing(webhookId: string): Failure {
  */
 function checkedUrl(ctx: Context, text: string): string {
   const refused = (why: string) => new Failure("invalid", `INVALID DATA: ${why}`);
-  if (!URL.canParse(text) || text.length > 2048) throw refused("The url is not a valid address");
-  const url = new URL(text);
-  const port = url.port || (url.protocol === "https:" ? "443" : "80");
   const allowed = (ctx.resources.settings.webhookAllowedHosts ?? []).map((host) => host.toLowerCase());
-  const isAllowed = allowed.includes(url.hostname) || allowed.includes(`${url.hostname}:${port}`);
-  if (url.protocol !== "https:" && !(isAllowed && url.protocol === "http:")) {
-    throw refused("The url must begin with https://. WEBHOOK_ALLOWED_HOSTS of the server allows local receivers");
-  }
-  if (!isAllowed && isPrivateHost(ctx, url.hostname)) throw refused("The url must resolve to a public address");
-  if (url.username !== "" || url.password !== "") throw refused("The url must not contain credentials");
+  const isAllowed = ({ hostname, port, protocol }: URL): boolean =>
+    allowed.includes(hostname) || allowed.includes(`${hostname}:${port || (protocol === "https:" ? "443" : "80")}`);
+  const problem = webhookUrlProblem(text, isAllowed);
+  if (problem !== undefined) throw refused(problem);
+  const url = new URL(text);
+  if (!isAllowed(url) && isPrivateHost(ctx, url.hostname)) throw refused("The url must resolve to a public address");
   url.hash = "";
   return url.href;
 }
@@ -142,7 +144,7 @@ export async function createWebhook(
         url,
         description: choice.description ?? null,
         codes: choice.codes == null ? null : [...choice.codes],
-        state: "enabled",
+        state: stateOf(choice.enabled ?? true),
         secretSealed: sealed,
         afterEventId: await newestEvent(ctx.db),
         createdAt: now,
@@ -172,9 +174,7 @@ export async function showWebhook(ctx: Context, address: WebhookAddress): Promis
  */
 export async function updateWebhook(
   ctx: Context,
-  input: WebhookAddress & {
-    changes: Omit<WebhookChoice, "url"> & { url?: string | undefined; enabled?: boolean | undefined };
-  },
+  input: WebhookAddress & { changes: Omit<WebhookChoice, "url"> & { url?: string | undefined } },
 ): Promise<WebhookView> {
   const { description, codes, enabled } = input.changes;
   const url = input.changes.url === undefined ? undefined : checkedUrl(ctx, input.changes.url);
@@ -187,14 +187,9 @@ export async function updateWebhook(
         ...(url === undefined ? {} : { url }),
         ...(description === undefined ? {} : { description }),
         ...(codes === undefined ? {} : { codes: codes === null ? null : [...codes] }),
-        ...(enabled === undefined
-          ? {}
-          : {
-              state: enabled ? ("enabled" as const) : ("disabled" as const),
-              suspendedAt: null,
-              suspendedReason: null,
-            }),
+        ...(enabled === undefined ? {} : { state: stateOf(enabled), suspendedAt: null, suspendedReason: null }),
         ...(enabled === true ? { failures: 0, failingSince: null } : {}),
+        ...(enabled === true && before.state !== "enabled" ? { afterEventId: await newestEvent(ctx.db) } : {}),
         updatedAt: ctx.resources.now(),
       })
       .where(at(input))

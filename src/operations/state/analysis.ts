@@ -2,6 +2,7 @@ import { analyse, clocksOf, sizeOf } from "../../core/change/analysis.ts";
 import type { AnalysisResult, AnalysisTask } from "../../core/change/analysis.ts";
 import { computingTime, type IsOver, type Steps } from "../../core/steps.ts";
 import { Failure } from "../errors.ts";
+import { Places } from "./places.ts";
 
 /** Time budget of a task on the event loop. When it runs out, the task restarts in a thread. */
 const INLINE_MS = 15;
@@ -106,66 +107,12 @@ export function inBudget<T>(milliseconds: number, work: (isOver: IsOver) => Step
   return inSlices(timed());
 }
 
-/** Semaphore per key with a short, bounded queue. */
-class Places {
-  readonly #taken = new Map<string, number>();
-  readonly #waiting = new Map<string, (() => void)[]>();
-  readonly #max: number;
-  readonly #mayWait: boolean;
-  readonly #whose: string;
-
-  constructor(options: { max: number; mayWait: boolean; whose: string }) {
-    this.#max = options.max;
-    this.#mayWait = options.mayWait;
-    this.#whose = options.whose;
-  }
-
-  async take(key: string): Promise<void> {
-    const taken = this.#taken.get(key) ?? 0;
-    if (taken < this.#max) {
-      this.#taken.set(key, taken + 1);
-      return;
-    }
-    const waiting = this.#waiting.get(key) ?? [];
-    if (!this.#mayWait || waiting.length >= MAX_WAITING) throw this.#refusal();
-    this.#waiting.set(key, waiting);
-    await new Promise<void>((resolve, reject) => {
-      const next = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-      const timer = setTimeout(() => {
-        const position = waiting.indexOf(next);
-        if (position >= 0) waiting.splice(position, 1);
-        reject(this.#refusal());
-      }, WAIT_MS);
-      waiting.push(next);
-    });
-  }
-
-  /** Passes the slot to the longest-waiting call. */
-  free(key: string): void {
-    const next = this.#waiting.get(key)?.shift();
-    if (next !== undefined) {
-      next();
-      return;
-    }
-    const taken = (this.#taken.get(key) ?? 1) - 1;
-    if (taken > 0) this.#taken.set(key, taken);
-    else {
-      this.#taken.delete(key);
-      this.#waiting.delete(key);
-    }
-  }
-
-  #refusal(): Failure {
-    return new Failure(
-      "tooManyRequests",
-      `Too many analyses of ${this.#whose} at a time: at most ${this.#max}. Try again in ${RETRY_AFTER_SECONDS} seconds`,
-      { retryAfterSeconds: RETRY_AFTER_SECONDS },
-    );
-  }
-}
+const tooMany = (whose: string, max: number) =>
+  new Failure(
+    "tooManyRequests",
+    `Too many analyses of ${whose} at a time: at most ${max}. Try again in ${RETRY_AFTER_SECONDS} seconds`,
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
 
 /** Runs a small task inline. Returns undefined when it exceeds the budget: the caller then restarts it elsewhere. */
 function runAtOnce<Task extends AnalysisTask>(task: Task): { value: AnalysisResult<Task> } | undefined {
@@ -188,8 +135,10 @@ function runAtOnce<Task extends AnalysisTask>(task: Task): { value: AnalysisResu
  */
 export function createAnalysis(options: { runInThread?: RunInThread | undefined; mayWait?: boolean } = {}): Analysis {
   const { runInThread, mayWait = true } = options;
-  const ofOrganizations = new Places({ max: CALLS_PER_ORGANIZATION, mayWait, whose: "this organization" });
-  const ofOwners = new Places({ max: CALLS_PER_OWNER, mayWait, whose: "this organization's owner" });
+  const placesOf = (whose: string, max: number) =>
+    new Places({ max, maxWaiting: mayWait ? MAX_WAITING : 0, waitMs: WAIT_MS, refusal: () => tooMany(whose, max) });
+  const ofOrganizations = placesOf("this organization", CALLS_PER_ORGANIZATION);
+  const ofOwners = placesOf("this organization's owner", CALLS_PER_OWNER);
   /** Takes both places. Returns a function that frees them. */
   const takePlaces = async ({ organizationId, ownerId }: Tenant): Promise<() => void> => {
     await ofOrganizations.take(organizationId);

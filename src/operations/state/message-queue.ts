@@ -1,4 +1,5 @@
-import { Failure } from "../errors.ts";
+import { shareOfPool } from "../../db/postgres/connect.ts";
+import { unavailable } from "../errors.ts";
 
 /*
  * Queue of payment providers' messages in one process. Providers send thousands at once, such as at the turn of a month. Each
@@ -40,7 +41,7 @@ export interface MessageQueue {
 type Work<Request, Answer> = (requests: readonly Request[]) => Promise<readonly (Answer | Error)[]>;
 
 /** Returns how many batches may pin a connection of a pool of this size. */
-export const messagesAtOnce = (poolSize: number): number => Math.max(1, Math.floor(poolSize * POOL_SHARE));
+export const messagesAtOnce = (poolSize: number): number => shareOfPool(poolSize, POOL_SHARE);
 
 /** A request that waits, with its caller's promise. */
 interface Waiting {
@@ -185,7 +186,4 @@ async function runBatch(batch: readonly Waiting[]): Promise<void> {
   }
 }
 
-const tooManyMessages = () =>
-  new Failure("unavailable", "The service is temporarily unavailable. Please try again", {
-    retryAfterSeconds: RETRY_AFTER_SECONDS,
-  });
+const tooManyMessages = () => unavailable(RETRY_AFTER_SECONDS);

@@ -155,7 +155,9 @@ export function createSignOnProvider(settings: SignOnSettings, now: () => Date):
       const more =
         isComplete || config.serverMetadata().userinfo_endpoint === undefined
           ? {}
-          : await oidc.fetchUserInfo(config, tokens.access_token, proven.sub);
+          : await oidc.fetchUserInfo(config, tokens.access_token, proven.sub).catch((cause: unknown) => {
+              throw new Error("the userinfo endpoint sent no valid answer", { cause });
+            });
       const session = proven["sid"];
       return {
         issuer: proven.iss,

@@ -8,9 +8,10 @@ export const invalid: ErrorKind = {
   groups: [
     {
       remedy:
-        "Send JSON in UTF-8 with the header `content-type: application/json`, or a form with a boundary, and send it completely.",
+        "Send JSON in UTF-8, not compressed, with the header `content-type: application/json`, or a form with a boundary, and send it completely.",
       sentences: [
         "INVALID DATA: Malformed JSON body",
+        "INVALID DATA: The body must not be compressed (Content-Encoding: {encoding})",
         "INVALID DATA: Malformed request",
         "INVALID DATA",
         "INVALID DATA: Malformed multipart body",
@@ -26,7 +27,7 @@ export const invalid: ErrorKind = {
       remedy: "Percent-encode each segment of the path once, and leave out `.` and `..`.",
       sentences: [
         "INVALID DATA: The path is not valid percent-encoding",
-        "INVALID DATA: The path must not have the segments . and ..",
+        "INVALID DATA: The path must not contain . or .. segments",
       ],
     },
     {

@@ -151,6 +151,23 @@ describe("stripe", () => {
   });
 
   it.each([
+    ["customer", "cus_1", "cus_1"],
+    ["customer", null, "order-17"],
+    ["metadata.userId", "cus_1", "order-17"],
+    ["client_reference_id", "cus_1", "order-17"],
+  ])("reads the user of a checkout by the rule %s, with the customer %s, as %s", (rule, customer, userId) => {
+    const session = {
+      id: "cs_1",
+      customer,
+      client_reference_id: "order-17",
+      mode: "payment",
+      metadata: { price: "p" },
+    };
+    const text = JSON.stringify(eventOf("checkout.session.completed", session, NOW));
+    expect(stripe.read(rawOf(text), rule)).toMatchObject({ content: { kind: "payment", userId } });
+  });
+
+  it.each([
     ["", "The body is not a JSON object"],
     ["[]", "The body is not a JSON object"],
     ["{", "The body is not a JSON object"],
@@ -206,15 +223,17 @@ describe("standard", () => {
     expect(read({ ...message, type: "toString" })).toMatchObject({ content: { kind: "ignored" } });
   });
 
+  const PERIOD = "data.periodStart and data.periodEnd must be ISO 8601 dates since 1970";
   it.each([
-    [{ createdAt: "soon" }, "createdAt must be an ISO 8601 date"],
+    [{ createdAt: "soon" }, "createdAt must be an ISO 8601 date since 1970"],
     [{ data: [] }, "data must be an object"],
     [{ data: { ...message.data, subscription: "" } }, "data.subscription must be a text of 1 to 255 characters"],
     [{ data: { ...message.data, status: "paused" } }, "data.status must be one of active, trialing, past_due, ended"],
     [{ data: { ...message.data, userId: 5 } }, "data.userId must be a text"],
     [{ data: { ...message.data, items: {} } }, "data.items must be a list of {price, quantity}"],
-    [{ data: { ...message.data, periodEnd: null } }, "data.periodStart and data.periodEnd must be ISO 8601 dates"],
-    [{ data: { ...message.data, endsAt: 5 } }, "data.endsAt must be an ISO 8601 date or null"],
+    [{ data: { ...message.data, periodEnd: null } }, PERIOD],
+    [{ data: { ...message.data, periodStart: "0001-01-01T00:00:00Z" } }, PERIOD],
+    [{ data: { ...message.data, endsAt: 5 } }, "data.endsAt must be an ISO 8601 date since 1970, or null"],
   ])("says what is wrong with %j", (fields, reason) => {
     expect(standard.read(rawOf(JSON.stringify({ ...message, ...fields })), "customer")).toMatchObject({
       id: "msg_1",

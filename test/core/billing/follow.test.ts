@@ -58,7 +58,7 @@ class World {
     return [...this.registers.values()].map((register) => ({ provider: "stripe", register, terms: this.terms }));
   }
   receive({ createdAt, content }: Sent, at: number): this {
-    const decision = decide(this.registers.get(content.subscription), { createdAt, content }, PRICES);
+    const decision = decide(this.registers.get(content.subscription), { createdAt, arrivedAt: at, content }, PRICES);
     if ("outcome" in decision) {
       this.outcomes.push(decision.outcome);
       return this;
@@ -153,9 +153,18 @@ describe("the messages of one subscription", () => {
     [{ items: [{ price: "tasks", quantity: 0 }] }, "The quantity of tasks must be a whole number from 1 to 1000000"],
     [{ items: [{ price: "tasks", quantity: 1e9 }] }, "The quantity of tasks must be a whole number from 1 to 1000000"],
     [{ items: [{ price: "tasks", quantity: 0.5 }] }, "The quantity of tasks must be a whole number from 1 to 1000000"],
+    [
+      {
+        items: [
+          { price: "unknown", quantity: 1 },
+          { price: "", quantity: 1 },
+        ],
+      },
+      "items[1].price must be a text of 1 to 255 characters",
+    ],
     [{ items: [{ price: "credits", quantity: 1 }] }, "credits is a block of maxTasks, which no subscription has"],
   ])("are refused with a sentence: %j", (fields, reason) => {
-    const decision = decide(undefined, sent(T0, fields), PRICES);
+    const decision = decide(undefined, { ...sent(T0, fields), arrivedAt: T0 }, PRICES);
     expect(decision).toEqual({ outcome: "failed", reason });
   });
 

@@ -21,6 +21,8 @@ const leftOf = async (...given: Parameters<typeof plan>) => {
 
 const patched = (list: Document[], index: number, changes: Document) => Object.assign(list[index] ?? {}, changes);
 
+const LONG = "x".repeat(513);
+
 it("leaves nothing of an installation in order", async () => {
   const { planned, left } = await leftOf(smallInstallation());
   expect(left).toEqual([]);
@@ -43,13 +45,27 @@ describe("document-invalid", () => {
     ["users", { _id: objectId("x"), password: "p" }, "document-invalid user : It has no usable username"],
     ["users", { username: "carl" }, "document-invalid user carl: It has no id of 24 hex digits"],
     ["users", { _id: objectId("ada"), username: "carl" }, "document-invalid user carl: Its id is taken"],
-    ["users", { _id: objectId("x"), username: "a\0b" }, "document-invalid user a\0b: A text contains a null character"],
+    [
+      "users",
+      { _id: objectId("x"), username: "a\0b" },
+      "document-invalid user a\0b: A text contains a character that cannot be stored",
+    ],
+    [
+      "users",
+      { _id: objectId("x"), username: "a\uD800b" },
+      "document-invalid user a\uD800b: A text contains a character that cannot be stored",
+    ],
     ["organizations", { _id: objectId("x"), owner: "ada" }, "document-invalid organization : It has no name"],
     ["services", { _id: objectId("x"), organizationId }, "document-invalid service : It has no name"],
     [
       "contracts",
       { _id: objectId("x"), organizationId },
       "document-invalid contract : It has no userId or no username",
+    ],
+    [
+      "analyticsdays",
+      { _id: objectId("x"), date: "0000-01-01" },
+      "document-invalid day 0000-01-01: No day, or no whole counts",
     ],
     [
       "analyticsdays",
@@ -65,6 +81,38 @@ describe("document-invalid", () => {
     const space = smallInstallation();
     space[collection].push(document);
     expect((await leftOf(space)).left).toEqual([line]);
+  });
+
+  it.each([
+    ["users", "name", { _id: objectId("x"), username: LONG }, "user <long>: It has no usable username"],
+    [
+      "services",
+      "name",
+      { _id: objectId("x"), organizationId, name: LONG, disabled: true },
+      "service <long>: Its name",
+    ],
+    ["contracts", "userId", spaceContract(LONG), "contract <long>: Its userId"],
+    [
+      "contracts",
+      "username",
+      spaceContract("u", { userContact: { userId: "u", username: LONG } }),
+      "contract u: Its username",
+    ],
+    ["contracts", "groupId", spaceContract("u", { groupId: LONG }), "contract u: Its groupId"],
+  ] as const)("%s whose %s no index holds", async (collection, _, document, line) => {
+    const space = smallInstallation();
+    space[collection].push(document);
+    const rest = collection === "users" ? "" : " is longer than 512 characters";
+    const left = (await leftOf(space)).left.map((each) => each.replace(LONG, "<long>"));
+    expect(left).toEqual([`document-invalid ${line}${rest}`]);
+  });
+
+  it("a path that no index holds, which is no address then", async () => {
+    const space = smallInstallation();
+    patched(space.pricings, 1, { yamlPath: `/static/${LONG}` });
+    const { planned, left } = await leftOf(space);
+    expect(left).toEqual(["document-invalid pricing Tasker 2_0_0: Its yamlPath is longer than 512 characters"]);
+    expect(rowsOf(planned, "services")[0]?.versions[1]).toMatchObject({ version: "2.0.0", yamlPath: null });
   });
 
   it("a history entry without its dates", async () => {

@@ -50,6 +50,19 @@ describe("a body that is no message", () => {
     expect((await post(api, key, LIST, { accept: "text/html" })).status).toBe(406);
   });
 
+  test.each([
+    ["initialize", undefined, "params"],
+    ["initialize", { protocolVersion: "2025-06-18", capabilities: {} }, "params.clientInfo"],
+    ["resources/read", undefined, "params"],
+    ["resources/read", { uri: 7 }, "params.uri"],
+    ["tools/call", undefined, "params"],
+    ["tools/call", { name: "listServices", arguments: [] }, "params.arguments"],
+    ["tools/call", { name: "listServices", arguments: "x" }, "params.arguments"],
+  ])("%s with the params %j names the wrong field", async (method, params, field) => {
+    const answer = await post(api, key, { jsonrpc: "2.0", id: 1, method, params });
+    expect(answer.body.error).toEqual({ code: -32602, message: `The ${field} field is not valid` });
+  });
+
   test("an unknown method, and one that this server does not have, are errors with the message's id", async () => {
     for (const method of ["nothing/here", "__proto__", "prompts/list", "resources/subscribe", "logging/setLevel"]) {
       const answer = await post(api, key, { jsonrpc: "2.0", id: "a", method });
@@ -92,14 +105,20 @@ describe("a request without a message", () => {
 });
 
 describe("a tool call", () => {
-  test.each(["nothing", "__proto__", "constructor", "toString", "", "createContract", "listServicesInOrganization"])(
-    "of the tool %s is an error of the protocol",
-    async (name) => {
-      const { status, body } = await callTool(api, key, name);
-      expect(status).toBe(200);
-      expect(body.error).toMatchObject({ code: -32602, message: expect.stringContaining(`Unknown tool: ${name}`) });
-    },
-  );
+  test.each([
+    "nothing",
+    "[\n",
+    "__proto__",
+    "constructor",
+    "toString",
+    "",
+    "createContract",
+    "listServicesInOrganization",
+  ])("of the tool %s is an error of the protocol", async (name) => {
+    const { status, body } = await callTool(api, key, name);
+    expect(status).toBe(200);
+    expect(body.error).toMatchObject({ code: -32602, message: expect.stringContaining(`Unknown tool: ${name}`) });
+  });
 
   test.each([
     [

@@ -1,5 +1,5 @@
 import type { JsonValue } from "../../pricing/model.ts";
-import { CHANGE_CLASSES } from "../change.ts";
+import { CHANGE_CLASSES, isCapped } from "../change.ts";
 import type { Change, ChangeClass, Subject } from "../change.ts";
 import { configurationOf, describeConfiguration } from "../configuration.ts";
 import type { PricingDiff } from "./diff.ts";
@@ -23,15 +23,15 @@ const CLASS_TITLES: Readonly<Record<ChangeClass, string>> = {
   neutral: "Neutral: nothing changes for subscribers",
 };
 
-function shown(value: JsonValue): string {
+function shown(value: JsonValue, capped = false): string {
   if (value === null) return "nothing";
   if (typeof value === "string") return value;
-  if (typeof value === "number" && isUnlimited(value)) return "unlimited";
+  if (capped && typeof value === "number" && isUnlimited(value)) return "unlimited";
   if (Array.isArray(value))
-    return value.length === 0 ? "none" : value.map((each) => shown(each as JsonValue)).join(", ");
+    return value.length === 0 ? "none" : value.map((each) => shown(each as JsonValue, capped)).join(", ");
   if (typeof value === "object")
     return Object.entries(value)
-      .map(([key, each]) => `${key} ${each === null ? "unlimited" : shown(each as JsonValue)}`)
+      .map(([key, each]) => `${key} ${each === null ? "unlimited" : shown(each as JsonValue, capped)}`)
       .join(", ");
   return String(value);
 }
@@ -56,15 +56,12 @@ export function describeChange(change: Change): string {
   const text = isRate ? `${aspect} of ${name}: ` : `${what}${field}${side}${where === "" ? "" : ` ${where}`}: `;
   if (unknown === true) return `${text}changed; its effect cannot be determined`;
   if (aspect !== "value" && isList(before) && isList(after)) return `${text}${listDifference(before, after)}`;
-  return `${text}${quoted(before)} → ${quoted(after)}`;
+  const [was, is] = [before, after].map((value) => excerpt(shown(value, isCapped(change)), MAX_QUOTED_LENGTH));
+  return `${text}${was} → ${is}`;
 }
 
 /** Maximum characters quoted from one value: expressions have up to 4,096. */
 const MAX_QUOTED_LENGTH = 500;
-
-function quoted(value: JsonValue): string {
-  return excerpt(shown(value), MAX_QUOTED_LENGTH);
-}
 
 function isList(value: JsonValue): value is readonly JsonValue[] {
   return Array.isArray(value);

@@ -1,4 +1,4 @@
-import { sumOfProducts } from "../../exact.ts";
+import { MAX_AMOUNT, sumOfProducts } from "../../exact.ts";
 import type { Rates } from "../../pricing/credits.ts";
 import type { RecordedMovement } from "./record.ts";
 
@@ -39,7 +39,7 @@ export const unitCosts = ([, , , , , , , , , units]: RecordedMovement, rates: Ra
     Object.entries(units ?? {}).map(([unit, [number]]) => [unit, sumOfProducts([[number, rates?.get(unit) ?? 0]])]),
   );
 
-/** Returns what the units of a movement cost together. Undefined if one of them has no rate. */
+/** Returns what the units of a movement cost together. Undefined if one has no rate, or they cost too much for one call. */
 export function pricedAmount(
   [, , , , , , , , , units]: RecordedMovement,
   rates: Rates | undefined,
@@ -50,5 +50,6 @@ export function pricedAmount(
     if (rate === undefined) return undefined;
     products.push([number, rate]);
   }
-  return sumOfProducts(products);
+  const amount = sumOfProducts(products);
+  return amount > MAX_AMOUNT ? undefined : amount;
 }

@@ -115,7 +115,7 @@ export class Decisions {
     return limits.some((limit) => limit.serviceId === serviceId && !target.usageLimits.has(limit.limitName));
   }
 
-  /** Returns what a movement counts under the target: its units at the target's rates. Undefined if one has no rate. */
+  /** Returns what a movement counts under the target: its units at the target's rates. Undefined if they have no price. */
   amountOf(row: RecordedMovement): number | undefined {
     const [, serviceId, , , , amount, , , , units] = row;
     const isPriced = units !== null && serviceId === this.#setting.serviceId;

@@ -13,10 +13,10 @@ import type { Spender } from "../../../core/pricing/budgets.ts";
 import { keepBalances } from "../budget-book.ts";
 import { moveBudget } from "../budget-moves.ts";
 import type { BudgetPart } from "../budget-parts.ts";
-import { byLimit, deniedSettlement, moveHeld, settledBudgets } from "../held-budgets.ts";
+import { byLimit, deniedSettlement, moveHeld, settledBudgets, withHeldBudgets } from "../held-budgets.ts";
 import { fitted } from "../partial.ts";
 import { withSpenders } from "../spenders.ts";
-import { newId, type Resources } from "../../context.ts";
+import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
 import { decide, evaluationFor, explained, involvedLevels, priced, withCost } from "../decision.ts";
 import { keepsTooMuch } from "../../due-blocks.ts";
@@ -57,13 +57,13 @@ interface OrderedDecision extends Decision {
 
 /** Decides the requests for one contract in order of arrival. Each sees the balances that earlier ones left. */
 export async function decideInOrder(
-  resources: Resources,
+  ctx: Pick<Context, "db" | "resources">,
   contract: ContractSnapshot,
   { endUser: { organizationId }, requests }: ContractRequests,
   now: Date,
 ): Promise<OrderedDecision> {
   const writes: Writes = { ...noBalanceWrites(), takes: [], ends: [] };
-  const prepared = await prepareUnlessDue(resources, contract, now, requests);
+  const prepared = await prepareUnlessDue(ctx, contract, now, requests);
   const answers: OrderedDecision["answers"] = new Map();
   for (const request of requests) {
     const isPrepared = prepared !== "needsOwnTransaction" && !(prepared instanceof Failure);
@@ -102,14 +102,13 @@ const NOBODY: Spender = [];
 
 /** Returns a Failure that applies to each request, such as an expired contract. */
 async function prepareUnlessDue(
-  resources: Resources,
+  ctx: Pick<Context, "db" | "resources">,
   contract: ContractSnapshot,
   now: Date,
   requests: readonly QueuedRequest[],
 ): Promise<Prepared | "needsOwnTransaction" | Failure> {
   try {
     if (needsRenewal(contract, now)) return "needsOwnTransaction";
-    const ctx = { db: resources.db, resources };
     const prepared = await prepare(ctx, contract, now);
     if (keepsTooMuch(contract, prepared.evaluation)) return "needsOwnTransaction";
     const spenders = requests.map((request) => ("amounts" in request ? NOBODY : (request.spender ?? NOBODY)));
@@ -190,7 +189,7 @@ function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Write
   const denying = deniedSettlement(prepared, hold, heldChanges);
   const of = { levels, services: contract.services, evaluation, decidedBy, denying };
   const { answer, end, changes } = decideSettlement(of, request, now);
-  if (end === undefined) return answer;
+  if (end === undefined) return withHeldBudgets(answer, prepared, hold, heldChanges);
   const moved = moveHeld(prepared, request, heldChanges, writes);
   writes.ends.push(moved.size === 0 ? end : { ...end, budgets: byLimit(hold, moved) });
   raiseEvents(prepared, request, writes, changes);
@@ -209,5 +208,5 @@ function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Write
     else held.delete(id);
     usage.set(id, sum(consumed, heldNow));
   }
-  return answer;
+  return withHeldBudgets(answer, prepared, hold, heldChanges);
 }

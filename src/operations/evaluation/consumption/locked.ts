@@ -1,4 +1,4 @@
-import type { Connection } from "../../../db/postgres/connect.ts";
+import type { Connection, Database } from "../../../db/postgres/connect.ts";
 import { retrySerializationFailures } from "../../../db/postgres/retry.ts";
 import { countUnderLock, type Decision, EndedMeanwhile } from "../../../db/queries/consumption.ts";
 import type { ContractSnapshot } from "../../../db/queries/contract-snapshots.ts";
@@ -19,7 +19,7 @@ export async function consumeLocked(
 ): Promise<(Verdict | Error)[]> {
   const now = resources.now();
   const groups = groupByContract(requests);
-  const decide = async (contracts: ReadonlyMap<string, ContractSnapshot>) => {
+  const decide = async (contracts: ReadonlyMap<string, ContractSnapshot>, db: Database) => {
     const verdicts = new Map<QueuedRequest, Verdict | Error>();
     const decisions: Decision[] = [];
     for (const group of groups) {
@@ -28,7 +28,7 @@ export async function consumeLocked(
         for (const request of group.requests) verdicts.set(request, withoutContract(request));
         continue;
       }
-      const decision = await decideInOrder(resources, contract, group, now);
+      const decision = await decideInOrder({ db, resources }, contract, group, now);
       for (const [request, answer] of decision.answers) verdicts.set(request, answer);
       decisions.push(decision);
     }

@@ -1,6 +1,6 @@
 import type { Caller } from "../../../core/access/caller.ts";
 import { createBatch } from "../../../db/postgres/batch.ts";
-import type { Connection } from "../../../db/postgres/connect.ts";
+import { type Connection, shareOfPool } from "../../../db/postgres/connect.ts";
 import { endUserKey } from "../../../db/queries/contract-snapshots.ts";
 import { contextOf, type Resources } from "../../context.ts";
 import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "../contract-lock.ts";
@@ -32,8 +32,8 @@ import { consumeSerially, settleSerially } from "./serial.ts";
 
 /** Calls that may wait in one process. Further calls are rejected immediately. */
 const MAX_QUEUED = 5000;
-/** Maximum contracts blocking on a row lock at once (each pins a pool connection); the rest are retried. */
-const MAX_LOCK_WAITERS = 3;
+/** Share of the pool for contracts that block on a row lock, of which each pins a connection. The rest are retried. */
+const LOCK_WAITERS_SHARE = 1 / 3;
 const MAX_PAUSE_MS = 50;
 
 type Queue = (request: QueuedRequest) => Promise<Verdict>;
@@ -48,6 +48,7 @@ export function createConsume(connection: Connection, resources: Resources): Res
   const createQueue = (consume: ReturnType<typeof createConsumeOptimistically>): Queue =>
     createBatch(consume, { maxBatchSize: 200, concurrency: 1 });
   const optimistic = createQueue(createConsumeOptimistically(connection, resources));
+  const maxLockWaiters = shareOfPool(connection.client.options.max, LOCK_WAITERS_SHARE);
   /** By contract: a queue of its own, which exists while requests wait for the contract's lock. */
   const lockWaiters = new Map<string, { queue: Queue; requests: number }>();
 
@@ -72,7 +73,7 @@ export function createConsume(connection: Connection, resources: Resources): Res
     // Joins the existing lock waiters of this contract, to preserve the order of arrival.
     if (lockWaiters.has(key)) return waitForLock(key, request);
     const verdict = await optimistic(request);
-    const mayWait = lockWaiters.has(key) || lockWaiters.size < MAX_LOCK_WAITERS;
+    const mayWait = lockWaiters.has(key) || lockWaiters.size < maxLockWaiters;
     return verdict === "busy" && mayWait ? waitForLock(key, request) : verdict;
   };
 

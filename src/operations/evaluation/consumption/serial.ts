@@ -8,7 +8,7 @@ import { Failure } from "../../errors.ts";
 import { loadBudgets } from "../budget-book.ts";
 import { moveBudget, noBudgetWrites } from "../budget-moves.ts";
 import { type BudgetPart, movementsOf } from "../budget-parts.ts";
-import { byLimit, deniedSettlement, moveHeld, settledBudgets } from "../held-budgets.ts";
+import { byLimit, deniedSettlement, moveHeld, settledBudgets, withHeldBudgets } from "../held-budgets.ts";
 import { recordedSpender } from "../spenders.ts";
 import { balanceChanges, decide, explained, involvedLevels, mapValues, priced, withCost } from "../decision.ts";
 import { evaluationWithoutBlocks } from "../../evaluations.ts";
@@ -150,8 +150,8 @@ export async function settleSerially(
         events: [...events, ...writes.events.map(({ event }) => event)],
         raised,
       });
-      return shown.answer;
+      return withHeldBudgets(shown.answer, subject, hold, heldChanges);
     }
-    return answer;
+    return withHeldBudgets(answer, subject, hold, heldChanges);
   });
 }

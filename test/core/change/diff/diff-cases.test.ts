@@ -144,6 +144,19 @@ describe("what a diff says", () => {
     ]);
   });
 
+  it("never shows a price or a rate as unlimited", () => {
+    const priced = (price: number, image: number) =>
+      small({
+        plans: { PRO: { price, features: null } },
+        header: { custom: { faregate: { rates: { tasks: { image } } }, seen: price } },
+      });
+    expect(changes(priced(90_000_000, 1), priced(120_000_000, 2e8))).toEqual([
+      "neutral: pricing Acme custom: seen 90000000 → seen 120000000",
+      "narrowing: plan PRO price: 90000000 → 120000000",
+      "narrowing: rate image of tasks: 1 → 200000000",
+    ]);
+  });
+
   it("tells unlimited from a number, and takes more than unlimited for the same", () => {
     expect(changes(small({ tasks: 10 }), small({ tasks: 1e9 }))).toEqual([
       "widening: limit tasks in PRO: 10 → unlimited",

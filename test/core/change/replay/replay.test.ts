@@ -221,7 +221,7 @@ describe("a replay", () => {
     expect([plain.denied.movements, carried.denied.movements]).toEqual([2, 1]);
   });
 
-  it("prices units by the rates of the target, and denies as gone those without a rate", () => {
+  it("prices units by the rates of the target, and denies as gone those without a rate or beyond any amount", () => {
     const rates = (cost: number, unit = "image") => ({ faregate: { rates: { tasks: { [unit]: cost } } } });
     const before = tasks({ custom: rates(1) });
     const units = { image: [2, 2] as [number, number] };
@@ -231,6 +231,8 @@ describe("a replay", () => {
     expect(replayed([record], { before, target })).toMatchObject({ denied: { movements: 1 } });
     expect(balancesOf(record, { before, target })).toEqual({ tasks: 16 });
     expect(replayed([record], { before, target: tasks({ custom: rates(4, "text") }) }).reasons.gone).toBe(3);
+    // A live call of such a cost is refused.
+    expect(replayed([record], { before, target: tasks({ custom: rates(1e308) }) }).reasons.gone).toBe(3);
   });
 
   it("decides holds when they are taken, and their settlements by what they held", () => {
