@@ -20,9 +20,9 @@ const FEWEST_READINGS = 16;
 export const CALLS_PER_ORGANIZATION = 2;
 /** Concurrent calls per owner over all organizations, so that more organizations do not give more threads. */
 export const CALLS_PER_OWNER = 4;
-/** Bounds the queue per organization: its length, and how long a call waits in it. */
+/** Bounds the queue per organization: its length, and how long a call waits in it. On a busy machine, a thread starts in seconds. */
 const MAX_WAITING = 4;
-const WAIT_MS = 3_000;
+const WAIT_MS = 10_000;
 /** The `Retry-After` of a rejected call: about the duration of one analysis. */
 const RETRY_AFTER_SECONDS = 5;
 
