@@ -81,7 +81,15 @@ test("an ADMIN creates a user and adds a member, and the role matrix shows the s
   await page.getByRole("menuitem", { name: "Link for a new password" }).click();
   const dialog = page.getByRole("dialog", { name: "Link for grace" });
   await dialog.getByRole("button", { name: "Create the link" }).click();
-  await dialog.getByText(/\/console\/recovery\/\S+/).waitFor();
+  const link = await dialog.getByText(/\/console\/recovery\/\S+/).textContent();
+  // A page that came over http may not write the clipboard either.
+  const session = await page.context().newCDPSession(page);
+  await session.send("Browser.setPermission", { permission: { name: "clipboard-write" }, setting: "denied" });
+  await dialog.getByRole("button", { name: /^Copy: / }).click();
+  await dialog.getByRole("button", { name: /^Copied: / }).waitFor();
+  await session.send("Browser.resetPermissions");
+  await page.context().grantPermissions(["clipboard-read"]);
+  expect(await page.evaluate("navigator.clipboard.readText()")).toBe(link);
   await expectAccessible(page);
   await page.keyboard.press("Escape");
   await own.open("/members", "Members", acme);

@@ -1,22 +1,23 @@
-import { Check, Copy } from "lucide-react";
+import { Check, Copy, X } from "lucide-react";
 import { useState } from "react";
 import { texts } from "../texts.ts";
 
-/** Copies a text. `isDone` holds for two seconds after. */
+const ICONS = { copy: Copy, copied: Check, notCopied: X };
+
+/** Copies a text. `state` tells the outcome for two seconds after. */
 function useCopy(text: string) {
-  const [done, setDone] = useState(false);
+  const [state, setState] = useState<keyof typeof ICONS>("copy");
   const copy = async () => {
-    await writeClipboard(text);
-    setDone(true);
-    setTimeout(() => setDone(false), 2000);
+    setState((await writeClipboard(text)) ? "copied" : "notCopied");
+    setTimeout(() => setState("copy"), 2000);
   };
-  return { isDone: done, copy: () => void copy() };
+  return { state, Icon: ICONS[state], copy: () => void copy() };
 }
 
-/** Copies a text and confirms it for two seconds. */
+/** Copies a text and tells the outcome for two seconds. */
 export function CopyButton({ text, label }: { text: string; label?: string }) {
-  const { isDone, copy } = useCopy(text);
-  const caption = isDone ? texts.common.copied : texts.common.copy;
+  const { state, Icon, copy } = useCopy(text);
+  const caption = texts.common[state];
   return (
     <button
       type="button"
@@ -24,7 +25,7 @@ export function CopyButton({ text, label }: { text: string; label?: string }) {
       aria-label={label === undefined ? undefined : `${caption}: ${label}`}
       onClick={copy}
     >
-      {isDone ? <Check /> : <Copy />}
+      <Icon />
       {caption}
     </button>
   );
@@ -32,25 +33,36 @@ export function CopyButton({ text, label }: { text: string; label?: string }) {
 
 /** An identifier; a click copies it. */
 export function Id({ id, text = id }: { id: string; text?: string }) {
-  const { isDone, copy } = useCopy(id);
+  const { state, Icon, copy } = useCopy(id);
   return (
-    <button type="button" className="id" title={id} aria-label={`${texts.common.copy}: ${id}`} onClick={copy}>
+    <button type="button" className="id" title={id} aria-label={`${texts.common[state]}: ${id}`} onClick={copy}>
       {text}
-      {isDone ? <Check /> : <Copy />}
+      <Icon />
     </button>
   );
 }
 
-/** navigator.clipboard exists on https and localhost only; elsewhere fall back to copying a selection. */
-async function writeClipboard(text: string): Promise<void> {
+/** Copies a text, and tells whether it could. navigator.clipboard exists on https and localhost only, and a browser may deny it. */
+async function writeClipboard(text: string): Promise<boolean> {
   const clipboard: Clipboard | undefined = navigator.clipboard;
-  if (clipboard !== undefined) return clipboard.writeText(text);
+  if (clipboard === undefined) return copySelection(text);
+  return clipboard.writeText(text).then(
+    () => true,
+    () => copySelection(text),
+  );
+}
+
+function copySelection(text: string): boolean {
   const area = document.createElement("textarea");
   area.value = text;
-  document.body.append(area);
+  const focused = document.activeElement;
+  // An open dialog makes everything outside of it inert.
+  (focused?.closest("dialog") ?? document.body).append(area);
   area.select();
-  document.execCommand("copy");
+  const isCopied = document.execCommand("copy") && document.activeElement === area;
   area.remove();
+  if (focused instanceof HTMLElement) focused.focus();
+  return isCopied;
 }
 
 /** A code sample with a copy button. */

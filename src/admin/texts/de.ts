@@ -111,6 +111,7 @@ export const de: Texts = {
     moreColumn: "Mehr",
     copy: "Kopieren",
     copied: "Kopiert",
+    notCopied: "Nicht kopiert",
     show: "Anzeigen",
     hide: "Verbergen",
     showPassword: "Passwort anzeigen",

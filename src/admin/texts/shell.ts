@@ -91,6 +91,7 @@ export const common = {
   moreColumn: "More",
   copy: "Copy",
   copied: "Copied",
+  notCopied: "Not copied",
   show: "Show",
   hide: "Hide",
   showPassword: "Show the password",
