@@ -3,6 +3,7 @@ import { CHANGE_CLASSES } from "../core/change/change.ts";
 import type { ChangeClass } from "../core/change/change.ts";
 import { diffPricings } from "../core/change/diff/diff.ts";
 import { diffAsMarkdown, diffAsText } from "../core/change/diff/text.ts";
+import type { Pricing } from "../core/pricing/model.ts";
 import { type CliCommand, CliFailure, EXIT } from "./command.ts";
 import { readPricingFile } from "./pricing-file.ts";
 
@@ -42,6 +43,10 @@ export const diff: CliCommand = {
     const [old, now] = given.args;
     if (old === undefined || now === undefined) throw new CliFailure("Two pricing files are needed.");
     const [before, after] = [await readPricingFile(old, io), await readPricingFile(now, io)];
+    for (const [from, to] of rename) {
+      requirePlan(before.pricing, from, { option: `--rename ${from}:${to}`, file: old });
+      requirePlan(after.pricing, to, { option: `--rename ${from}:${to}`, file: now });
+    }
     const renames = rename.length === 0 ? undefined : Object.fromEntries(rename);
     const result = diffPricings(before.pricing, after.pricing, renames);
     if (json === true) io.out(`${JSON.stringify(result, null, 2)}\n`);
@@ -54,6 +59,13 @@ function renameOf(pair: string): readonly [string, string] {
   const [old = "", name = "", ...more] = pair.split(":").map((each) => each.trim());
   if (old !== "" && name !== "" && more.length === 0) return [old, name];
   throw new CliFailure(`--rename must be two plan names with a colon, such as PRO:TEAM. Received: ${pair}`);
+}
+
+/** @throws CliFailure with the plans of the file when it has no such plan. Names ignore case. */
+function requirePlan({ plans }: Pricing, name: string, { option, file }: { option: string; file: string }): void {
+  if (plans.some((plan) => plan.name.toLowerCase() === name.toLowerCase())) return;
+  const names = plans.map((plan) => plan.name).join(", ");
+  throw new CliFailure(`${option}: ${file} has no plan ${name}. Its plans are: ${names === "" ? "none" : names}`);
 }
 
 /** Returns true if the worst change is at least as severe as `failOn`. */

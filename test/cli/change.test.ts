@@ -77,6 +77,15 @@ describe("faregate diff", () => {
       code: 2,
       err: "faregate: --rename must be two plan names with a colon, such as PRO:TEAM. Received: PRO\n",
     });
+    for (const [pair, problem] of [
+      ["PROO:TEAM", "pricing.yml has no plan PROO. Its plans are: FREE, PRO, BUSINESS"],
+      ["PRO:TAEM", "renamed.yml has no plan TAEM. Its plans are: FREE, TEAM, BUSINESS"],
+    ] as const)
+      expect(await runFaregate(["diff", "pricing.yml", "renamed.yml", "--rename", pair], files)).toMatchObject({
+        code: 2,
+        out: "",
+        err: `faregate: --rename ${pair}: ${problem}\n`,
+      });
   });
 
   it("exits with 2 and every problem when a file is no pricing, or is not there", async () => {
