@@ -1,5 +1,5 @@
-import { Failure, UNSTORABLE as CANNOT_BE_STORED } from "../operations/errors.ts";
-import { UNSTORABLE } from "../wire/usage.ts";
+import { isStorable, unstorablePath } from "../core/storable.ts";
+import { Failure, UNSTORABLE } from "../operations/errors.ts";
 import type { AppContext } from "./context.ts";
 
 /**
@@ -7,11 +7,11 @@ import type { AppContext } from "./context.ts";
  * Undefined if none of body and parameters has one.
  */
 export function unstorableText(c: AppContext): string | undefined {
-  const field = pathIn(c.get("body"));
+  const field = unstorablePath(c.get("body"));
   if (field !== undefined) return field.length === 0 ? undefined : `The ${field.join(".")} field`;
-  const query = Object.entries(c.req.queries()).find(([, values]) => values.some((text) => UNSTORABLE.test(text)));
+  const query = Object.entries(c.req.queries()).find(([, values]) => !values.every(isStorable));
   if (query !== undefined) return `The ${query[0]} query parameter`;
-  const parameter = Object.entries(c.req.param()).find(([, text]) => UNSTORABLE.test(text));
+  const parameter = Object.entries(c.req.param()).find(([, text]) => !isStorable(text));
   return parameter && `The ${parameter[0]} in the path`;
 }
 
@@ -21,17 +21,5 @@ export function unstorableText(c: AppContext): string | undefined {
  * @throws Failure invalid, whose answer names the field.
  */
 export function refuseSurrogates(c: AppContext, body: unknown): void {
-  if (c.get("request").escapesSurrogate && pathIn(body) !== undefined) throw new Failure("invalid", CANNOT_BE_STORED);
-}
-
-/** Returns the path of the first such text in a JSON value; a key counts as a text of its object. */
-function pathIn(value: unknown): string[] | undefined {
-  if (typeof value === "string") return UNSTORABLE.test(value) ? [] : undefined;
-  if (typeof value !== "object" || value === null) return undefined;
-  for (const [key, inner] of Object.entries(value)) {
-    if (UNSTORABLE.test(key)) return [];
-    const rest = pathIn(inner);
-    if (rest !== undefined) return [key, ...rest];
-  }
-  return undefined;
+  if (c.get("request").escapesSurrogate && unstorablePath(body) !== undefined) throw new Failure("invalid", UNSTORABLE);
 }

@@ -2,6 +2,7 @@ import { sum } from "../core/exact.ts";
 import { trackedLimits } from "../core/pricing/compile.ts";
 import { idOf } from "../core/pricing/evaluation.ts";
 import { isBound } from "../core/pricing/model.ts";
+import { isStorable } from "../core/storable.ts";
 import {
   balanceIn,
   type Budget,
@@ -93,7 +94,7 @@ export async function setBudget(
   return withCurrent(ctx, address, async (ctx, locked) => {
     const { contract, organizationId, userId, now } = locked;
     const { contractId } = contract;
-    if (name.length === 0 || name.length > MAX_NAME_LENGTH || /[\0\p{Surrogate}]/u.test(name)) {
+    if (name.length === 0 || name.length > MAX_NAME_LENGTH || !isStorable(name)) {
       throw new Failure("unprocessable", `The name of a budget must have 1 to ${MAX_NAME_LENGTH} characters`);
     }
     const level = await requireLimit(ctx, contract, budget.limit);

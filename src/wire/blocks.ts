@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { BLOCK_ORIGINS, BLOCK_STATES, MAX_BLOCK_AMOUNT } from "../core/pricing/blocks.ts";
+import { isStorable } from "../core/storable.ts";
 import { objectError } from "./change-bodies.ts";
 import {
   actor,
@@ -34,7 +35,7 @@ export const newBlock = z
         .string(KEY)
         .min(1, KEY)
         .max(255, KEY)
-        .refine((text) => !/[\0\p{Surrogate}]/u.test(text), KEY)
+        .refine(isStorable, KEY)
         .nullish()
         .transform((key) => key ?? undefined)
         .describe("Yours: a repeated call with it returns the first block"),

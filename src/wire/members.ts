@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { isDotSegment } from "../core/pricing/names.ts";
+import { isStorable } from "../core/storable.ts";
 import { objectError } from "./change-bodies.ts";
 import { amounts, EXAMPLE, moment, NO_CONTRACT, NO_SINGLE_CONTRACT, SEVERAL_CONTRACTS } from "./common.ts";
 import type { Operation } from "./operation.ts";
@@ -14,8 +15,8 @@ const MAX_NAME = 255;
 const NAME = `The name field must be a string of up to ${MAX_NAME} characters`;
 const LIST = `The data field must be a list of at most ${MAX_MEMBERS} members`;
 
-/** Characters are code points. Postgres stores neither NUL nor half a character. */
-const isText = (text: string, most: number) => !/[\0\p{Surrogate}]/u.test(text) && [...text].length <= most;
+/** Characters are code points. */
+const isText = (text: string, most: number) => isStorable(text) && [...text].length <= most;
 
 /** Returns true for an id that a member can have. */
 export const isMemberId = (text: string): boolean => text !== "" && !isDotSegment(text) && isText(text, MAX_ID);

@@ -1,22 +1,16 @@
 import { z } from "zod";
 import { BLOCK_ORIGINS } from "../core/pricing/blocks.ts";
 import { parseSpender, SPENDER_RULE } from "../core/pricing/budgets.ts";
+import { isStorable } from "../core/storable.ts";
 import { CONTRACT_GROUPINGS, ORGANIZATION_GROUPINGS } from "../core/usage-range.ts";
 import { instant, moment, NO_ORGANIZATION, NO_SINGLE_CONTRACT } from "./common.ts";
 import { consumption } from "./amounts.ts";
 import { evaluationErrorCode } from "./features.ts";
 import type { Operation } from "./operation.ts";
 
-/** NUL and lone surrogates cannot be stored. */
-export const UNSTORABLE = /[\0\p{Surrogate}]/u;
-
 const text = (field: string, max: number) => {
   const sentence = `The ${field} field must be a string of 1 to ${max} characters`;
-  return z
-    .string(sentence)
-    .min(1, sentence)
-    .max(max, sentence)
-    .refine((value) => !UNSTORABLE.test(value), sentence);
+  return z.string(sentence).min(1, sentence).max(max, sentence).refine(isStorable, sentence);
 };
 const AMOUNTS = "The amounts field must be an object with at least one amount";
 const AT = "The at field must be an ISO 8601 date";

@@ -1,4 +1,5 @@
 import type { Period } from "../pricing/model.ts";
+import { unstorablePath } from "../storable.ts";
 
 /*
  * Messages of payment providers in one form. Only the adapter of a provider knows its names. Source: contract billing §3.
@@ -119,22 +120,14 @@ const MAX_ID_LENGTH = 255;
 export const idIn = (value: unknown): string | null =>
   typeof value === "string" && value !== "" && value.length <= MAX_ID_LENGTH ? value : null;
 
-/** NUL and lone surrogates, which Postgres stores in no text. */
-const UNSTORABLE = /[\0\p{Surrogate}]/u;
-
-const isUnstorable = (value: unknown): boolean =>
-  typeof value === "string"
-    ? UNSTORABLE.test(value)
-    : typeof value === "object" && value !== null && Object.values(value).some(isUnstorable);
-
 /**
  * Returns the message as it can be stored: with a failed content in place of one with an unstorable text. Returns a sentence
  * if the id or the type is such a text.
  */
 export function storableMessage(message: BillingMessage): BillingMessage | string {
   const { id, type, content } = message;
-  if (isUnstorable([id, type])) return `The id or the type ${CANNOT_BE_STORED}`;
-  return isUnstorable(content)
+  if (unstorablePath([id, type]) !== undefined) return `The id or the type ${CANNOT_BE_STORED}`;
+  return unstorablePath(content) !== undefined
     ? { ...message, content: { kind: "failed", reason: `A text of the message ${CANNOT_BE_STORED}` } }
     : message;
 }

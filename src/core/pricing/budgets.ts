@@ -1,4 +1,5 @@
 import { addPeriod, lastBoundary, nextBoundary } from "../period.ts";
+import { isStorable } from "../storable.ts";
 import type { Period } from "./model.ts";
 import { isDotSegment } from "./names.ts";
 
@@ -24,8 +25,8 @@ function decodeId(text: string): string | undefined {
   if (PLAIN_ID.test(text)) return isDotSegment(text) ? undefined : text;
   try {
     const id = decodeURIComponent(text);
-    const isStorable = id.length > 0 && !isDotSegment(id) && !/[\0\p{Surrogate}]/u.test(id);
-    return isStorable && [...id].length <= MAX_ID_LENGTH ? id : undefined;
+    const isId = id.length > 0 && !isDotSegment(id) && isStorable(id);
+    return isId && [...id].length <= MAX_ID_LENGTH ? id : undefined;
   } catch {
     return undefined;
   }

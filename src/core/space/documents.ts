@@ -131,16 +131,6 @@ export function dateOf(value: unknown): Date | undefined {
 /** When MongoDB made this object id, to the second. */
 export const createdWith = (id: string): Date => new Date(Number.parseInt(id.slice(0, 8), 16) * 1000);
 
-/** NUL and lone surrogates, which Postgres stores in no text. Only files of JSON can have the latter. */
-const UNSTORABLE = /[\0\p{Surrogate}]/u;
-
-/** True if a text of the document cannot be stored. */
-export function isUnstorable(value: unknown): boolean {
-  if (typeof value === "string") return UNSTORABLE.test(value);
-  if (Array.isArray(value)) return value.some(isUnstorable);
-  return entriesOf(value).some(([key, each]) => UNSTORABLE.test(key) || isUnstorable(each));
-}
-
 /** Longest text that a row of an index holds, whatever its characters: API callers have the same bound. */
 const MAX_INDEXED = 512;
 export const isTooLong = (text: string): boolean => text.length > MAX_INDEXED;

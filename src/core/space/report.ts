@@ -1,4 +1,5 @@
-import { type Collection, eachUnknownField, idOf, isUnstorable, type SpaceDocument } from "./documents.ts";
+import { unstorablePath } from "../storable.ts";
+import { type Collection, eachUnknownField, idOf, type SpaceDocument } from "./documents.ts";
 
 /** Codes of changes that the import made. Source: contract files-and-migration §5. */
 export type ChangedCode =
@@ -112,7 +113,7 @@ export class Findings {
     const problem =
       id === undefined
         ? "It has no id of 24 hex digits"
-        : isUnstorable(document)
+        : unstorablePath(document) !== undefined
           ? "A text contains a character that cannot be stored"
           : undefined;
     if (problem === undefined) return id;
