@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { createTestApi, type Answer, type Callers, type TestApi } from "../support/api.ts";
 import { signInByCookie } from "../support/browser-session.ts";
 import { upload } from "../support/contracting.ts";
@@ -409,6 +409,28 @@ describe("deciding", () => {
       ]);
       expect((await decide(id, "approve", callers.owner.key, { revision: 2 })).body.state).toBe("approved");
     }
+  });
+
+  test("rules of the gate that change while an approval waits for them are 409", async () => {
+    const request = await hold("gate", callers.organizationAdmin.key);
+    const { client } = api.database.connection;
+    let approving: ReturnType<typeof decide> | undefined;
+    await client.begin(async (sql) => {
+      await sql`
+        update organizations set gate_rules = '[{"rule": "noQuotaLost"}]' where id = ${callers.organizationId}`;
+      approving = decide(request.id, "approve", callers.owner.key, { revision: 1 });
+      await vi.waitFor(async () => {
+        const [row] = await client<{ waiting: number }[]>`
+          select count(*)::int waiting from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+        expect(row?.waiting).toBe(1);
+      });
+    });
+    expect((await approving)?.body).toMatchObject({
+      error: `CONFLICT: The report of change request ${request.id} has changed: approve the new one`,
+      report: { before: [{ rule: "noQuotaLost" }], after: RULES.rules },
+    });
+    const { body } = await api.call("GET", `${base}/gate`, { key: callers.owner.key });
+    expect(body).toEqual({ rules: [{ rule: "noQuotaLost" }] });
   });
 
   test("the checks run again: what is not possible any more is refused, and the request waits", async () => {
