@@ -5,6 +5,7 @@ import { signInByCookie } from "../support/browser-session.ts";
 import { upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { contract, contractOf, familyCalls } from "../support/service-calls.ts";
+import { yamlUpload } from "../support/uploads.ts";
 
 interface Request {
   id: string;
@@ -431,6 +432,35 @@ describe("deciding", () => {
     });
     const { body } = await api.call("GET", `${base}/gate`, { key: callers.owner.key });
     expect(body).toEqual({ rules: [{ rule: "noQuotaLost" }] });
+  });
+
+  test("deleting all services is 409 for others of the same names", async () => {
+    const own = await api.newUser();
+    const made = await api.call<{ id: string }>("POST", "/organizations", {
+      key: own.key,
+      body: { name: "Emptied", owner: own.username },
+    });
+    const path = `/organizations/${made.body.id}`;
+    const { key } = own;
+    const create = async () => {
+      const body = yamlUpload(readFileSync("src/samples/tasker.yml", "utf8"));
+      expect((await api.call("POST", `${path}/services`, { key, body })).status).toBe(201);
+    };
+    const set = (actions: string[]) => api.call("PUT", `${path}/approvals`, { key, body: { actions } });
+    await create();
+    await set(["disable"]);
+    const { changeRequest } = (await api.call<Held>("DELETE", `${path}/services`, { key })).body;
+    await set([]);
+    expect((await api.call("DELETE", `${path}/services`, { key })).status).toBe(200);
+    await create();
+    const stale = await api.call("POST", `${path}/change-requests/${changeRequest.id}/approve`, {
+      key: callers.platformAdmin.key,
+    });
+    expect([stale.status, stale.body]).toMatchObject([
+      409,
+      { error: `CONFLICT: The report of change request ${changeRequest.id} has changed: approve the new one` },
+    ]);
+    expect((await api.call<unknown[]>("GET", `${path}/services`, { key })).body).toHaveLength(1);
   });
 
   test("the checks run again: what is not possible any more is refused, and the request waits", async () => {
