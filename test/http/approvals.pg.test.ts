@@ -412,6 +412,41 @@ describe("deciding", () => {
     }
   });
 
+  test("rules of the gate that are broken since are 409, although the author gave a reason to pass over the gate", async () => {
+    await setApprovals({ actions: ["archive"] });
+    const path = at("/pricings/1.0.0?availability=archived&overrideReason=New%20prices");
+    const { changeRequest } = (await ask("PUT", path, callers.owner.key, FALLBACK)).body;
+    await api.call("PUT", `${base}/gate`, { key: callers.owner.key, body: RULES });
+    const approve = (revision: number) =>
+      decide(changeRequest.id, "approve", callers.organizationAdmin.key, { revision });
+    const stale = await approve(1);
+    expect([stale.status, stale.body]).toMatchObject([409, { report: { gate: { passed: false } } }]);
+    expect((await versions()).archived).not.toContain("1.0.0");
+    expect((await approve(2)).body).toMatchObject({ state: "approved" });
+    expect((await versions()).archived).toContain("1.0.0");
+  });
+
+  test("rules that the move of a group breaks since are 409, and the new report names them", async () => {
+    await setApprovals({ actions: ["novate"] });
+    const groupId = `${name}-passing`;
+    const body = (version: string, plan: string) => ({
+      contractedServices: { [name]: version },
+      subscriptionPlans: { [name]: plan },
+      subscriptionAddOns: {},
+    });
+    const userContact = { userId: `${user} passing`, username: "passing" };
+    const { key } = callers.all;
+    await api.call("POST", "/contracts", { key, body: { userContact, groupId, ...body("1.0.0", "FREE") } });
+    const path = `${base}/contracts?groupId=${groupId}&overrideReason=New%20prices`;
+    const { changeRequest } = (await ask("PUT", path, callers.owner.key, body("2.0.0", "PRO"))).body;
+    await api.call("PUT", `${base}/gate`, { key: callers.owner.key, body: RULES });
+    const approve = (revision: number) =>
+      decide(changeRequest.id, "approve", callers.organizationAdmin.key, { revision });
+    const stale = await approve(1);
+    expect([stale.status, stale.body]).toMatchObject([409, { report: { passedOver: RULES.rules } }]);
+    expect((await approve(2)).body).toMatchObject({ state: "approved" });
+  });
+
   test("rules of the gate that change while an approval waits for them are 409", async () => {
     const request = await hold("gate", callers.organizationAdmin.key);
     const { client } = api.database.connection;
