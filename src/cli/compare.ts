@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "commander";
+import { serviceAddress } from "../client/address.ts";
 import { versionKey } from "../core/pricing/names.ts";
 import { isRecord, itemsOf, type SpaceDocument, textOf } from "../core/space/documents.ts";
 import type { Item, SpaceReport } from "../core/space/report.ts";
@@ -196,7 +197,7 @@ function both(old: Ask, now: Ask, method: "GET" | "POST", path: string): Promise
 }
 
 function asking({ key, io }: Run, url: string, limit: Limit): Ask {
-  const base = `${url.replace(/\/+$/, "")}/api/v1`;
+  const base = baseOf(url);
   return (method, path) =>
     limit(async () => {
       try {
@@ -208,9 +209,24 @@ function asking({ key, io }: Run, url: string, limit: Limit): Ask {
         });
         return { status: answer.status, body: bodyOf(await answer.text()) };
       } catch (error) {
-        throw new CliFailure(`${url} cannot be reached: ${String(error)}`, { cause: error });
+        throw new CliFailure(`${url} cannot be reached: ${reasonOf(error)}`, { cause: error });
       }
     });
+}
+
+/** Base of the HTTP interface. @throws CliFailure for a text that is no address. */
+function baseOf(url: string): string {
+  try {
+    return serviceAddress(url).httpUrl;
+  } catch {
+    throw new CliFailure(`${url} is no address of a server: it must begin with http:// or https://`);
+  }
+}
+
+/** Node itself says only "fetch failed". */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return isRecord(cause) && typeof cause["code"] === "string" ? cause["code"] : String(error);
 }
 
 function bodyOf(text: string): unknown {

@@ -98,7 +98,7 @@ beforeAll(async () => {
     subscriptionPlans: { huddle: "DUO" },
   });
   process.env["FAREGATE_URL"] = server.url;
-  process.env["FAREGATE_API_KEY"] = key;
+  process.env["FAREGATE_KEY"] = key;
   folder = mkdtempSync(join(tmpdir(), "samples-"));
   [wallet, team] = [await serve("wallet", "zoe"), await serve("team", "acme")];
   page = await browser.newPage();
@@ -112,7 +112,7 @@ afterAll(async () => {
   await api.close();
   rmSync(folder, { recursive: true });
   delete process.env["FAREGATE_URL"];
-  delete process.env["FAREGATE_API_KEY"];
+  delete process.env["FAREGATE_KEY"];
 });
 
 test("the wallet shows what is left, and what it is made of; a top-up adds to it", async () => {

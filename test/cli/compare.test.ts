@@ -470,3 +470,30 @@ it("exits with 2 when nothing was compared", async () => {
     "faregate: none.json does not exist.\n",
   );
 });
+
+it("accepts the base of the HTTP interface as an address, as the other commands do", async () => {
+  const urls: string[] = [];
+  const answer = async (input: string | URL | Request) => {
+    urls.push(String(input));
+    return new Response("[]");
+  };
+  const args = ["compare", "--old", `${OLD}/api/v1`, "--new", `${NEW}/api/v1/`, "--key", "k"];
+  expect((await runFaregate(args, {}, { fetch: answer })).code).toBe(0);
+  expect(urls).toContain(`${OLD}/api/v1/services?limit=1000&offset=0`);
+  expect(urls).toContain(`${NEW}/api/v1/contracts?limit=100&after=`);
+});
+
+it("says why a server cannot be reached, and what an address looks like", async () => {
+  const refused = Object.assign(new Error("connect ECONNREFUSED 127.0.0.1:9"), { code: "ECONNREFUSED" });
+  const fetching = () => Promise.reject(new TypeError("fetch failed", { cause: refused }));
+  const args = ["--new", NEW, "--key", "k"];
+  const machine = { fetch: fetching };
+  expect(await runFaregate(["compare", "--old", OLD, ...args], {}, machine)).toMatchObject({
+    code: 2,
+    err: expect.stringMatching(/^faregate: https:\/\/\S+ cannot be reached: ECONNREFUSED\n$/),
+  });
+  expect(await runFaregate(["compare", "--old", "space.example:5403", ...args], {}, machine)).toMatchObject({
+    code: 2,
+    err: "faregate: space.example:5403 is no address of a server: it must begin with http:// or https://\n",
+  });
+});

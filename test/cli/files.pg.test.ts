@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { CliFailure } from "../../src/cli/command.ts";
 import type { Plan } from "../../src/cli/files/plan.ts";
 import { createTestApi, type TestApi, type TestUser } from "../support/api.ts";
 import { eventsDuring } from "../support/invariants.ts";
@@ -415,6 +416,34 @@ describe("webhooks", () => {
     ]);
     expect((await run("apply", changed)).code).toBe(0);
     expect((await planOf(changed)).code).toBe(0);
+  });
+
+  test("are not created where the file for their secret cannot be written, or has something else in it", async () => {
+    const failing = { writeFile: () => Promise.reject(new CliFailure("none/secrets.json cannot be written")) };
+    const apply = ["apply", "pricings", "--secrets-out"];
+    const refused = [
+      await runAgainst(api, organization.key, [...apply, "none/secrets.json"], WITH, failing),
+      await run("apply", { ...WITH, "notes.txt": "Remember the milk" }, "--secrets-out", "notes.txt"),
+    ];
+    expect(refused).toMatchObject([
+      { code: 1, calls: [], err: "faregate: none/secrets.json cannot be written\n" },
+      {
+        code: 1,
+        calls: [],
+        err: "faregate: notes.txt has no secrets of webhooks as JSON by address: name another file\n",
+        files: { "notes.txt": "Remember the milk" },
+      },
+    ]);
+    const applied = await run(
+      "apply",
+      { ...WITH, "secrets.json": '{"https://other.example/": "whsec_1"}' },
+      "--secrets-out",
+      "secrets.json",
+    );
+    expect(JSON.parse(applied.files["secrets.json"] ?? "")).toEqual({
+      "https://other.example/": "whsec_1",
+      [url]: expect.stringMatching(/^whsec_/),
+    });
   });
 
   test("that the server would refuse are refused before anything is uploaded", async () => {

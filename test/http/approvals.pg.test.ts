@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { createTestApi, type Answer, type Callers, type TestApi } from "../support/api.ts";
 import { signInByCookie } from "../support/browser-session.ts";
 import { upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { contract, contractOf, familyCalls } from "../support/service-calls.ts";
+import { yamlUpload } from "../support/uploads.ts";
 
 interface Request {
   id: string;
@@ -409,6 +410,92 @@ describe("deciding", () => {
       ]);
       expect((await decide(id, "approve", callers.owner.key, { revision: 2 })).body.state).toBe("approved");
     }
+  });
+
+  test("rules of the gate that are broken since are 409, although the author gave a reason to pass over the gate", async () => {
+    await setApprovals({ actions: ["archive"] });
+    const path = at("/pricings/1.0.0?availability=archived&overrideReason=New%20prices");
+    const { changeRequest } = (await ask("PUT", path, callers.owner.key, FALLBACK)).body;
+    await api.call("PUT", `${base}/gate`, { key: callers.owner.key, body: RULES });
+    const approve = (revision: number) =>
+      decide(changeRequest.id, "approve", callers.organizationAdmin.key, { revision });
+    const stale = await approve(1);
+    expect([stale.status, stale.body]).toMatchObject([409, { report: { gate: { passed: false } } }]);
+    expect((await versions()).archived).not.toContain("1.0.0");
+    expect((await approve(2)).body).toMatchObject({ state: "approved" });
+    expect((await versions()).archived).toContain("1.0.0");
+  });
+
+  test("rules that the move of a group breaks since are 409, and the new report names them", async () => {
+    await setApprovals({ actions: ["novate"] });
+    const groupId = `${name}-passing`;
+    const body = (version: string, plan: string) => ({
+      contractedServices: { [name]: version },
+      subscriptionPlans: { [name]: plan },
+      subscriptionAddOns: {},
+    });
+    const userContact = { userId: `${user} passing`, username: "passing" };
+    const { key } = callers.all;
+    await api.call("POST", "/contracts", { key, body: { userContact, groupId, ...body("1.0.0", "FREE") } });
+    const path = `${base}/contracts?groupId=${groupId}&overrideReason=New%20prices`;
+    const { changeRequest } = (await ask("PUT", path, callers.owner.key, body("2.0.0", "PRO"))).body;
+    await api.call("PUT", `${base}/gate`, { key: callers.owner.key, body: RULES });
+    const approve = (revision: number) =>
+      decide(changeRequest.id, "approve", callers.organizationAdmin.key, { revision });
+    const stale = await approve(1);
+    expect([stale.status, stale.body]).toMatchObject([409, { report: { passedOver: RULES.rules } }]);
+    expect((await approve(2)).body).toMatchObject({ state: "approved" });
+  });
+
+  test("rules of the gate that change while an approval waits for them are 409", async () => {
+    const request = await hold("gate", callers.organizationAdmin.key);
+    const { client } = api.database.connection;
+    let approving: ReturnType<typeof decide> | undefined;
+    await client.begin(async (sql) => {
+      await sql`
+        update organizations set gate_rules = '[{"rule": "noQuotaLost"}]' where id = ${callers.organizationId}`;
+      approving = decide(request.id, "approve", callers.owner.key, { revision: 1 });
+      await vi.waitFor(async () => {
+        const [row] = await client<{ waiting: number }[]>`
+          select count(*)::int waiting from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+        expect(row?.waiting).toBe(1);
+      });
+    });
+    expect((await approving)?.body).toMatchObject({
+      error: `CONFLICT: The report of change request ${request.id} has changed: approve the new one`,
+      report: { before: [{ rule: "noQuotaLost" }], after: RULES.rules },
+    });
+    const { body } = await api.call("GET", `${base}/gate`, { key: callers.owner.key });
+    expect(body).toEqual({ rules: [{ rule: "noQuotaLost" }] });
+  });
+
+  test("deleting all services is 409 for others of the same names", async () => {
+    const own = await api.newUser();
+    const made = await api.call<{ id: string }>("POST", "/organizations", {
+      key: own.key,
+      body: { name: "Emptied", owner: own.username },
+    });
+    const path = `/organizations/${made.body.id}`;
+    const { key } = own;
+    const create = async () => {
+      const body = yamlUpload(readFileSync("src/samples/tasker.yml", "utf8"));
+      expect((await api.call("POST", `${path}/services`, { key, body })).status).toBe(201);
+    };
+    const set = (actions: string[]) => api.call("PUT", `${path}/approvals`, { key, body: { actions } });
+    await create();
+    await set(["disable"]);
+    const { changeRequest } = (await api.call<Held>("DELETE", `${path}/services`, { key })).body;
+    await set([]);
+    expect((await api.call("DELETE", `${path}/services`, { key })).status).toBe(200);
+    await create();
+    const stale = await api.call("POST", `${path}/change-requests/${changeRequest.id}/approve`, {
+      key: callers.platformAdmin.key,
+    });
+    expect([stale.status, stale.body]).toMatchObject([
+      409,
+      { error: `CONFLICT: The report of change request ${changeRequest.id} has changed: approve the new one` },
+    ]);
+    expect((await api.call<unknown[]>("GET", `${path}/services`, { key })).body).toHaveLength(1);
   });
 
   test("the checks run again: what is not possible any more is refused, and the request waits", async () => {

@@ -174,7 +174,7 @@ test("a checkout buys what unlocks a feature or what a price page shows, and Str
   stripe.close();
 }, 200_000);
 
-/** Stands in for the gateway's model: offline, with the usage that a provider reports. */
+/** Stands in for the gateway's model: offline, with the usage that a provider reports. It breaks at the prompt "Break". */
 const OFFLINE_MODEL = `
 import { simulateReadableStream } from "ai";
 import { MockLanguageModelV3 } from "ai/test";
@@ -182,14 +182,19 @@ const usage = {
   inputTokens: { total: 100, noCache: 100, cacheRead: 0, cacheWrite: 0 },
   outputTokens: { total: 100, text: 100, reasoning: 0 },
 };
+const isBroken = (prompt) => JSON.stringify(prompt).includes("Break");
 export const model = new MockLanguageModelV3({
-  doStream: async () => ({
+  doStream: async ({ prompt }) => ({
     stream: simulateReadableStream({
       chunks: [
         { type: "text-start", id: "1" },
         ...["We ship ", "on Friday."].map((delta) => ({ type: "text-delta", id: "1", delta })),
-        { type: "text-end", id: "1" },
-        { type: "finish", finishReason: { unified: "stop", raw: "stop" }, usage },
+        ...(isBroken(prompt)
+          ? [{ type: "error", error: new Error("overloaded") }]
+          : [
+              { type: "text-end", id: "1" },
+              { type: "finish", finishReason: { unified: "stop", raw: "stop" }, usage },
+            ]),
       ],
     }),
   }),
@@ -211,7 +216,8 @@ test("a chat spends credits by the rates of the model, within a budget of each c
       headers: { "content-type": "application/json", "x-user": "acme" },
       body: JSON.stringify(body),
     });
-  const chat = (conversation: string) => post(`/api/chat/${conversation}`, { prompt: "When?", person: "grace" });
+  const chat = (conversation: string, prompt = "When?") =>
+    post(`/api/chat/${conversation}`, { prompt, person: "grace" });
   const consumed = async () => {
     const contract = (await (await fetch(`${api}/contracts/acme`, { headers })).json()) as {
       usageLevels: { scribe: { credits: { consumed: number } } };
@@ -240,6 +246,8 @@ test("a chat spends credits by the rates of the model, within a budget of each c
   expect(spent).toBeLessThanOrEqual(5);
 
   expect((await chat("chat-2")).status).toBe(200);
+  const broken = await chat("chat-broken", "Break");
+  expect([broken.status, await broken.text()]).toEqual([200, "We ship on Friday.\nThe model stopped answering."]);
   const rest = { method: "POST", headers: { ...headers, "content-type": "application/json" } };
   const use = JSON.stringify({ "scribe-credits": { "small.input": 5_000_000 } });
   expect((await fetch(`${api}/features/acme/scribe-write`, { ...rest, body: use })).status).toBe(200);

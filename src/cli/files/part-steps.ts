@@ -61,8 +61,12 @@ export class PartSteps {
     }
   }
 
-  /** Two applications at once send the same key, and make one webhook. */
+  /**
+   * Creates a webhook. Two applications at once send the same key, and make one. The file for its secret is written first,
+   * because no later answer shows it.
+   */
   async #create({ url, description, codes }: WebhookEntry): Promise<boolean> {
+    if (this.#secretsOut !== undefined) await this.#addSecrets(this.#secretsOut, {});
     const stem = await sha256(JSON.stringify([this.#server.organization.id, url, codes]));
     for (let attempt = 1; attempt <= MAX_KEYS; attempt += 1) {
       const idempotencyKey = attempt === 1 ? stem : `${stem}-${attempt}`;
@@ -83,7 +87,7 @@ export class PartSteps {
     throw new CliFailure(`The webhook ${url} was created and deleted too often today. Try again tomorrow`);
   }
 
-  /** Adds the secret to the file at once: no later answer shows it again. */
+  /** Adds the secret to the file at once. */
   async #keepSecret(url: string, answer: unknown): Promise<void> {
     const secret = isObject(answer) ? answer["secret"] : undefined;
     if (typeof secret !== "string") return;
@@ -91,17 +95,24 @@ export class PartSteps {
       this.#io.err(`The secret of ${url} is not shown without --secrets-out: rotate it to see it.\n`);
       return;
     }
-    const before = (await this.#io.readFile(this.#secretsOut)) ?? "{}";
-    const secrets = { ...parsed(before), [url]: secret };
-    await this.#io.writeFile(this.#secretsOut, `${JSON.stringify(secrets, null, 2)}\n`, { isSecret: true });
+    await this.#addSecrets(this.#secretsOut, { [url]: secret });
+  }
+
+  /** Adds secrets to a file. Without any, makes sure that it can be written. @throws CliFailure */
+  async #addSecrets(path: string, secrets: Readonly<Record<string, string>>): Promise<void> {
+    const before = (await this.#io.readFile(path)) ?? "";
+    const kept = before.trim() === "" ? {} : parsed(before);
+    if (kept === undefined)
+      throw new CliFailure(`${path} has no secrets of webhooks as JSON by address: name another file`);
+    await this.#io.writeFile(path, `${JSON.stringify({ ...kept, ...secrets }, null, 2)}\n`, { isSecret: true });
   }
 }
 
-function parsed(text: string): object {
+function parsed(text: string): object | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : {};
+    return isObject(value) ? value : undefined;
   } catch {
-    return {};
+    return undefined;
   }
 }

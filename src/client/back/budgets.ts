@@ -97,8 +97,8 @@ const isBudget = (value: unknown): value is Budget => isObject(value) && Array.i
 const isList = (value: unknown): value is { data: Budget[] } =>
   isObject(value) && Array.isArray(value["data"]) && value["data"].every(isBudget);
 
-const pathOf = (userId: string, name?: string) =>
-  `/contracts${segment("userId", userId)}/budgets${name === undefined ? "" : segment("name", name)}`;
+const pathOf = (userId: string) => `/contracts${segment("userId", userId)}/budgets`;
+const itemOf = (userId: string, name: string) => pathOf(userId) + segment("name", name);
 
 /** Budgets of contracts. Source: contract budgets §2. */
 export class Budgets {
@@ -113,7 +113,7 @@ export class Budgets {
   /** Creates a budget of a contract, or replaces it. Balances stay, unless limit, spender, unit or window change. */
   async put(userId: string, name: string, { until, ...budget }: NewBudget, options?: CallOptions): Promise<Budget> {
     const body = { ...budget, until: until === undefined || until === null ? null : instant(until) };
-    const call = { method: "PUT", path: pathOf(userId, name), body, isRead: true } as const;
+    const call = { method: "PUT", path: itemOf(userId, name), body, isRead: true } as const;
     const put = await this.transport.ask(call, isBudget, options);
     this.fallbackCache.evict(userId);
     return put;
@@ -124,7 +124,7 @@ export class Budgets {
    * @throws ServiceRequestError with status 404 if there is none.
    */
   get(userId: string, name: string, options?: CallOptions): Promise<Budget> {
-    return this.transport.ask({ method: "GET", path: pathOf(userId, name) }, isBudget, options);
+    return this.transport.ask({ method: "GET", path: itemOf(userId, name) }, isBudget, options);
   }
 
   /** Lists the budgets of a contract by name. */
@@ -137,7 +137,7 @@ export class Budgets {
    * @throws ServiceRequestError with status 404 if there is none.
    */
   async remove(userId: string, name: string, options?: CallOptions): Promise<void> {
-    await this.transport.send({ method: "DELETE", path: pathOf(userId, name) }, options);
+    await this.transport.send({ method: "DELETE", path: itemOf(userId, name) }, options);
     this.fallbackCache.evict(userId);
   }
 }

@@ -53,8 +53,8 @@ function isPage(value: unknown): value is MemberPage {
 
 const isCounts = (value: unknown): value is MemberCounts => isObject(value) && typeof value["added"] === "number";
 
-const pathOf = (userId: string, memberId?: string) =>
-  `/contracts${segment("userId", userId)}/members${memberId === undefined ? "" : segment("memberId", memberId)}`;
+const pathOf = (userId: string) => `/contracts${segment("userId", userId)}/members`;
+const itemOf = (userId: string, memberId: string) => pathOf(userId) + segment("memberId", memberId);
 
 /** People who use contracts, and the seats that they take. Source: contract members. */
 export class Members {
@@ -76,7 +76,7 @@ export class Members {
     { name }: Omit<NewMember, "id"> = {},
     options?: CallOptions,
   ): Promise<Member> {
-    const call = { method: "PUT", path: pathOf(userId, memberId), body: { name: name ?? null }, isRead: true } as const;
+    const call = { method: "PUT", path: itemOf(userId, memberId), body: { name: name ?? null }, isRead: true } as const;
     const put = await this.transport.ask(call, isMember, options);
     this.fallbackCache.evict(userId);
     return put;
@@ -98,7 +98,7 @@ export class Members {
    * @throws ServiceRequestError with status 404 if there is none.
    */
   get(userId: string, memberId: string, options?: CallOptions): Promise<MemberUse> {
-    return this.transport.ask({ method: "GET", path: pathOf(userId, memberId) }, isMemberUse, options);
+    return this.transport.ask({ method: "GET", path: itemOf(userId, memberId) }, isMemberUse, options);
   }
 
   /** Returns one page of a contract's members, newest first. */
@@ -111,7 +111,7 @@ export class Members {
    * @throws ServiceRequestError with status 404 if there is none.
    */
   async remove(userId: string, memberId: string, options?: CallOptions): Promise<void> {
-    await this.transport.send({ method: "DELETE", path: pathOf(userId, memberId) }, options);
+    await this.transport.send({ method: "DELETE", path: itemOf(userId, memberId) }, options);
     this.fallbackCache.evict(userId);
   }
 }

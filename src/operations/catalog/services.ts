@@ -276,7 +276,8 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
         operation: "pruneServices",
         input,
         report,
-        basis: report,
+        // Services that were deleted and created again under their names are others.
+        basis: { ...report, serviceIds },
       });
     }
     return serviceIds.length;

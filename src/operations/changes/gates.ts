@@ -22,18 +22,23 @@ export async function setGate(
 ): Promise<{ rules: readonly GateRule[] }> {
   const { organizationId } = input;
   return transaction(ctx, async (ctx) => {
+    // An approval stands for the rules that it replaces, so they must not change after they are read.
+    const [organization] = await ctx.db
+      .select({ name: organizations.name })
+      .from(organizations)
+      .where(eq(organizations.id, organizationId))
+      .for("no key update");
+    if (organization === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
     const before = await loadGateRules(ctx, organizationId);
     const rules = input.rules.length === 0 ? null : [...input.rules];
-    const [set] = await ctx.db
+    await ctx.db
       .update(organizations)
       .set({ gateRules: rules, updatedAt: ctx.resources.now() })
-      .where(eq(organizations.id, organizationId))
-      .returning({ name: organizations.name });
-    if (set === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+      .where(eq(organizations.id, organizationId));
     await audit(ctx, {
       action: "gate.set",
       organizationId,
-      target: set.name,
+      target: organization.name,
       before: { rules: before },
       after: { rules: input.rules },
     });

@@ -13,9 +13,10 @@ import { commonVersions } from "../carried-out-changes.ts";
 import { applyDueChanges, applyDueChangesOf } from "../due-changes.ts";
 import { expireHoldsOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
+import type { Decision } from "../policy/change-decision.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
-import { needsApproval, refuseHeldElsewhere, settleApproval } from "../policy/approval.ts";
+import { needsApproval, passedOver, refuseHeldElsewhere, settleApproval } from "../policy/approval.ts";
 import { auditContracts, auditNovations } from "../contract-audit.ts";
 import { inGroup, viewByUsername, viewOne } from "./contract-rows.ts";
 import { decideGroupNovations, keepGroupDecisions } from "./group-decisions.ts";
@@ -35,7 +36,8 @@ interface ImmediateNovation extends Novation {
  * organizations, not with the contracts. With `gate`, each organization's gate rules decide before any write; `isUnnamed` for a call
  * that names no organization.
  * @returns the contract ids, empty if none match once the locks are held, and their facts before; the versions that
- * they have now; the events of holds that expired before it; and those of overrides that ended and of cancelled changes.
+ * they have now; the events of holds that expired before it; those of overrides that ended and of cancelled changes; and the
+ * decisions of the gates.
  */
 async function applyNovation(
   ctx: Context,
@@ -48,6 +50,7 @@ async function applyNovation(
   before: FactsById;
   expired: Addressed[];
   events: Addressed[];
+  decisions: Decision[];
 }> {
   const organizationIds = await ctx.db
     .selectDistinct({ id: contracts.organizationId })
@@ -55,7 +58,7 @@ async function applyNovation(
     .where(where)
     .then((rows) => rows.map((row) => row.id));
   if (organizationIds.length === 0)
-    return { contractIds: [], pricingIds: [], before: new Map(), expired: [], events: [] };
+    return { contractIds: [], pricingIds: [], before: new Map(), expired: [], events: [], decisions: [] };
   if (gate?.isUnnamed === true) await refuseHeldElsewhere(ctx, organizationIds, "novate");
   const services = await lockServices(ctx, organizationIds, novation);
   const rows = await lockContracts(ctx.db, where);
@@ -82,7 +85,7 @@ async function applyNovation(
   await recordStates(ctx.db, { contractIds, cause: "novation", now });
   await keepGroupDecisions(ctx, decisions);
   const pricingIds = planned.flatMap(({ next }) => next.map(({ pricingId }) => pricingId)).toSorted();
-  return { contractIds, pricingIds, before, expired, events };
+  return { contractIds, pricingIds, before, expired, events, decisions };
 }
 
 /** Ends the trials of locked contracts, cancels their pending changes if asked to, and returns the events. */
@@ -144,10 +147,9 @@ export async function novateGroup(
   await applyDueChanges(ctx, where);
   return proposeFirst(ctx, async (ctx) => {
     const { overrideReason } = input;
-    const { contractIds, pricingIds, before, expired, events } = await applyNovation(ctx, where, input.novation, {
-      overrideReason,
-      isUnnamed: input.organizationId === undefined,
-    });
+    const gate = { overrideReason, isUnnamed: input.organizationId === undefined };
+    const novated = await applyNovation(ctx, where, input.novation, gate);
+    const { contractIds, pricingIds, before, expired, events } = novated;
     if (contractIds.length === 0) {
       throw new Failure(
         "notFound",
@@ -161,7 +163,15 @@ export async function novateGroup(
     if (organizationId !== undefined && (await needsApproval(ctx, organizationId, "novate"))) {
       const { contractedServices, subscriptionPlans = {}, subscriptionAddOns = {} } = input.novation;
       const counts = { contracts: contractIds.length };
-      const report = { counts, groupId: input.groupId, contractedServices, subscriptionPlans, subscriptionAddOns };
+      const broken = passedOver(novated.decisions);
+      const report = {
+        counts,
+        groupId: input.groupId,
+        contractedServices,
+        subscriptionPlans,
+        subscriptionAddOns,
+        ...(broken === undefined ? {} : { passedOver: broken }),
+      };
       const summary = `Move ${counts.contracts} contracts of group ${input.groupId}`;
       await settleApproval(ctx, {
         organizationId,
@@ -170,7 +180,7 @@ export async function novateGroup(
         operation: "novateGroup",
         input,
         report,
-        basis: { ...counts, pricingIds },
+        basis: { ...counts, pricingIds, passedOver: broken },
       });
     }
     return views;

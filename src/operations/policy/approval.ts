@@ -5,6 +5,7 @@ import {
   type ApprovedOperation,
   NO_APPROVALS,
 } from "../../core/approvals.ts";
+import type { GateRule } from "../../core/change/impact/gate.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
 import { changeRequests, organizations } from "../../db/schema.ts";
@@ -52,14 +53,27 @@ export class StaleApproval extends Error {
   }
 }
 
-interface AssessedChange {
+/** A decision on a change, with the gate's results. */
+interface GatedChange {
+  readonly gate: { readonly rules: readonly { readonly rule: GateRule; readonly passed: boolean }[] };
+}
+
+interface AssessedChange extends GatedChange {
   readonly report: ImpactView;
-  readonly gate: object;
   readonly plan: {
     readonly service: { readonly id: string };
     readonly version: { readonly hash: string } | undefined;
     readonly target: { readonly hash: string } | undefined;
   };
+}
+
+/**
+ * Returns the rules of the gate that permitted changes break, because their author passed over them; undefined for none.
+ * They belong to a basis: an approver does not pass over rules that were unbroken or unset when the report was made.
+ */
+export function passedOver(changes: readonly GatedChange[]): GateRule[] | undefined {
+  const broken = changes.flatMap(({ gate }) => gate.rules.filter(({ passed }) => !passed).map(({ rule }) => rule));
+  return broken.length === 0 ? undefined : broken;
 }
 
 /**
@@ -70,7 +84,7 @@ export function assessed(decision: AssessedChange | undefined): Pick<Proposal, "
   if (decision === undefined) throw new Error("a change that needs a second person was not assessed");
   const { report, gate, plan } = decision;
   const contents = { service: plan.service.id, version: plan.version?.hash ?? null, target: plan.target?.hash ?? null };
-  return { report: { ...report, gate }, basis: { ...report.counts, ...contents } };
+  return { report: { ...report, gate }, basis: { ...report.counts, ...contents, passedOver: passedOver([decision]) } };
 }
 
 /** Returns which changes of an organization need a second person. */

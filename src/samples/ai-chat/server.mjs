@@ -47,7 +47,10 @@ app.post("/api/chat/:conversation", async (c) => {
     prompt,
     maxOutputTokens: 1000,
     abortSignal: c.req.raw.signal,
-    onError: ({ error }) => (failure = error),
+    onError: ({ error }) => {
+      failure = error;
+      if (!(error instanceof LimitReachedError)) console.error(error);
+    },
   });
   const parts = answer.textStream[Symbol.asyncIterator]();
   const first = await parts.next();
@@ -55,9 +58,14 @@ app.post("/api/chat/:conversation", async (c) => {
   if (failure !== undefined) return c.json({ error: "The model does not answer" }, 502);
   const text = new ReadableStream({
     async start(controller) {
-      for (let part = first; !part.done; part = await parts.next()) controller.enqueue(part.value);
-      const limit = limitOf(await answer.providerMetadata);
-      if (limit !== undefined) controller.enqueue(`\n${denialOf(limit).error}`);
+      try {
+        for (let part = first; !part.done; part = await parts.next()) controller.enqueue(part.value);
+      } catch (error) {
+        failure = error;
+      }
+      const limit = failure === undefined ? limitOf(await answer.providerMetadata) : undefined;
+      if (failure !== undefined) controller.enqueue("\nThe model stopped answering.");
+      else if (limit !== undefined) controller.enqueue(`\n${denialOf(limit).error}`);
       controller.close();
     },
   });

@@ -7,7 +7,7 @@ import { Faregate, ServiceRequestError } from "faregate/client";
 
 const faregate = new Faregate({
   url: process.env.FAREGATE_URL ?? "http://localhost:3000",
-  apiKey: process.env.FAREGATE_API_KEY,
+  apiKey: process.env.FAREGATE_KEY,
 });
 /** The limit that counts members. */
 const SEATS = { service: "huddle", limit: "seats" };

@@ -7,7 +7,7 @@ import { Faregate } from "faregate/client";
 
 const faregate = new Faregate({
   url: process.env.FAREGATE_URL ?? "http://localhost:3000",
-  apiKey: process.env.FAREGATE_API_KEY,
+  apiKey: process.env.FAREGATE_KEY,
 });
 
 /** GET answers the balances; POST gives what was bought, once for each order. Your shop calls the second after a payment. */

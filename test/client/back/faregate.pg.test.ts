@@ -226,6 +226,23 @@ describe("contracts", () => {
     expect(sent).toEqual([]);
   });
 
+  test("a missing id of a member or a budget is refused, instead of a call about all of them", async () => {
+    // As plain JavaScript calls it.
+    const none = undefined as unknown as string;
+    const { members, budgets } = faregate.contracts;
+    const budget = { limit: "tasker-maxTasks", amount: 1, window: "life" } as const;
+    for (const call of [
+      () => members.put("ada", none),
+      () => members.get("ada", none),
+      () => members.remove("ada", none),
+      () => budgets.put("ada", none, budget),
+      () => budgets.get("ada", none),
+      () => budgets.remove("ada", none),
+    ]) {
+      await expect(async () => call()).rejects.toThrow(/^(memberId|name) must be a non-empty string/);
+    }
+  });
+
   test("a spender that is neither a text nor a list of texts is refused before anything is sent", async () => {
     sent = [];
     const options: { spender: Spender }[] = JSON.parse('[{"spender":5},{"spender":null},{"spender":["a",5]}]');
