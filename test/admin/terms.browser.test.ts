@@ -92,3 +92,15 @@ test("a day is the same in the field and in the lists east of UTC", async () => 
   await page.getByRole("row", { name: /24 Dec 2098/ }).waitFor();
   await context.close();
 });
+
+test("a date field takes years of four digits only", async () => {
+  const { page } = own;
+  await own.open("/contracts/ada", "ada");
+  await terms().getByRole("button", { name: "Add" }).click();
+  const until = page.getByRole("dialog").getByLabel("Until");
+  await until.focus();
+  await page.keyboard.type("1224209888");
+  expect(await until.inputValue()).toMatch(/^\d{4}-12-24$/);
+  await page.keyboard.press("Escape");
+  expect(own.complaints).toEqual([]);
+});
