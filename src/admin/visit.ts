@@ -28,9 +28,9 @@ let asked: Promise<Visit | undefined> | undefined;
 
 /** Returns the visit, read once per page. Undefined if the server cannot be reached. */
 export function readVisit(): Promise<Visit | undefined> {
-  asked ??= fetch(new URL("../api/v1/auth/methods", document.baseURI)).then(
-    async (answer) => (answer.ok ? ((await answer.json()) as Visit) : undefined),
-    () => undefined,
-  );
+  asked ??= fetch(new URL("../api/v1/auth/methods", document.baseURI))
+    .then(async (answer) => (answer.ok ? ((await answer.json()) as Visit) : undefined))
+    // A proxy's own page is no JSON.
+    .catch(() => undefined);
   return asked;
 }
