@@ -42,7 +42,7 @@ export function UsersPage() {
       <Failed error={change.error} />
       <Loaded query={list}>
         {({ data, pagination }) =>
-          data.length === 0 ? (
+          data.length === 0 && page === 1 ? (
             <Empty>{t.empty}</Empty>
           ) : (
             <>
