@@ -155,3 +155,15 @@ test("a page whose code does not load leaves the navigation, and the next page i
   await page.unroute("**/assets/webhooks-*.js");
   own.complaints.splice(0);
 });
+
+test("a proxy's page in place of an answer counts as a server that is away", async () => {
+  const { page } = own;
+  const proxy = { contentType: "text/html", body: "<h1>Sign in to the network</h1>" };
+  await page.route("**/contracts?**", (route) => route.fulfill(proxy));
+  await own.open("/contracts", "Contracts");
+  await page.getByRole("alert").getByText("The server cannot be reached.").waitFor();
+  await page.unroute("**/contracts?**");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("alert").waitFor({ state: "detached" });
+  expect(own.complaints).toEqual([]);
+});
