@@ -73,10 +73,13 @@ async function send(method: Method, to: string, options: Call): Promise<Response
     headers.set("content-type", "application/json");
     init.body = JSON.stringify(options.body);
   }
+  const lost = () => new Refused(0, method === "GET" ? texts.errors.unreachable : texts.errors.lost);
   const response = await fetch(addressOf(to, options.query), init).catch((error: unknown) => {
     if (options.signal?.aborted === true) throw error;
-    throw new Refused(0, method === "GET" ? texts.errors.unreachable : texts.errors.lost);
+    throw lost();
   });
+  // A page of a proxy, such as its sign-in: the service answers no call with HTML.
+  if (response.ok && response.headers.get("content-type")?.startsWith("text/html") === true) throw lost();
   if (!response.ok) throw refusalOf(response, parsed(await response.text()));
   return response;
 }

@@ -16,6 +16,7 @@ const shareChanges = new Intl.NumberFormat(LANGUAGE, {
   signDisplay: "exceptZero",
 });
 const days = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium", timeZone: "UTC" });
+const localDays = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium" });
 const moments = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
 const relative = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
 
@@ -35,8 +36,11 @@ export const formatShareChange = (share: number): string => shareChanges.format(
 /** Formats an amount with its sign. */
 export const formatChange = (value: number): string => changes.format(value);
 
-/** Formats a date of a pricing, independent of the reader's time zone. */
+/** Formats a day that is one in UTC, independent of the reader's time zone: the date of a pricing, a day of a chart. */
 export const formatDay = (iso: string): string => days.format(new Date(iso));
+
+/** Formats the day of a moment in the reader's time zone, in which date fields are written. */
+export const formatLocalDay = (iso: string): string => localDays.format(new Date(iso));
 
 export const formatMoment = (iso: string): string => moments.format(new Date(iso));
 
@@ -130,7 +134,7 @@ function formatWord(word: string): string {
 export function formatWhen(iso: string, now: number): string {
   const distance = Math.abs(Date.parse(iso) - now);
   if (distance < MINUTE_MS) return texts.common.justNow;
-  return distance < WEEK_MS ? formatDistance(iso, now) : formatDay(iso);
+  return distance < WEEK_MS ? formatDistance(iso, now) : formatLocalDay(iso);
 }
 
 /** Formats a period: "a month", "3 days". */

@@ -1,7 +1,7 @@
 import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
 import type { SignedInUser, Visit } from "./answers.ts";
 import { call, onSessionEnded } from "./api.ts";
-import { rememberSignIn } from "./visit.ts";
+import { onSignInElsewhere, rememberSignIn } from "./visit.ts";
 
 interface Session {
   /** How people sign in here; undefined if the server could not be reached. */
@@ -31,13 +31,14 @@ export function SessionProvider({ visit, children }: { visit: Visit | undefined;
         const { user: next } = await call<{ user: SignedInUser }>("POST", "/sessions", {
           body: { username, password },
         });
-        rememberSignIn(true);
+        rememberSignIn(next.id);
         setUser(next);
         setEnded(false);
       },
       signOut: async () => {
-        await call("DELETE", "/sessions/current").catch(() => {});
-        rememberSignIn(false);
+        // Once this user's session has ended, the cookie may be another user's.
+        if (!ended) await call("DELETE", "/sessions/current").catch(() => {});
+        rememberSignIn(undefined);
         setUser(undefined);
         setEnded(false);
       },
@@ -49,7 +50,9 @@ export function SessionProvider({ visit, children }: { visit: Visit | undefined;
         }),
     };
   }, [visit, user, ended]);
-  useEffect(() => rememberSignIn(user !== undefined), [user]);
+  useEffect(() => rememberSignIn(user?.id), [user]);
+  // All tabs share one cookie: calls of this page would be the other user's.
+  useEffect(() => onSignInElsewhere((userId) => setEnded(user !== undefined && userId !== user.id)), [user]);
   useEffect(() => {
     if (!ended || user === undefined) return undefined;
     // A tab of the provider, or another one of the console, may have begun a session.

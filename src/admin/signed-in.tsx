@@ -1,6 +1,6 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { Component, lazy, Suspense, useState, type ReactNode } from "react";
-import { Link, Navigate, Route, Routes, useLocation, useParams } from "react-router";
+import { Link, Navigate, Outlet, Route, Routes, useLocation, useParams } from "react-router";
 import type { Organization, OrganizationPage } from "./answers.ts";
 import { Refused } from "./api.ts";
 import { Empty, Loaded, Note, Page } from "./design/page.tsx";
@@ -92,50 +92,54 @@ function Pages() {
         <Route path="/recovery/:token" element={<NewPasswordPage />} />
         <Route path="/sign-in" element={<SignedInAlready />} />
         <Route path="/o/:organizationId" element={<InOrganization />}>
-          <Route index element={<OverviewPage />} />
-          <Route path="services" element={<ServicesPage />} />
-          <Route path="services/:service" element={<ServicePage />} />
-          <Route path="services/:service/versions/:version" element={<ServicePage />} />
-          <Route path="services/:service/compare" element={<ComparePage />} />
-          <Route path="services/:service/price-page" element={<PricePage />} />
-          <Route path="services/:service/archive/:version" element={<ChangePage action="archive" />} />
-          <Route path="services/:service/activate/:version" element={<ChangePage action="activate" />} />
-          <Route path="services/:service/disable" element={<ChangePage action="disable" />} />
-          <Route path="services/:service/novate" element={<NovationPage />} />
-          <Route path="services/:service/decisions" element={<DecisionsPage />} />
-          <Route path="upload" element={<UploadPage />} />
-          <Route path="contracts" element={<ContractsPage />} />
-          <Route path="contracts/:userId" element={<ContractPage />} />
-          <Route path="new-contract" element={<NewContractPage />} />
-          <Route path="playground" element={<PlaygroundPage />} />
-          <Route path="tokens" element={<TokensPage />} />
-          <Route path="events" element={<EventsPage />} />
-          <Route path="webhooks" element={<WebhooksPage />} />
-          <Route path="keys" element={<KeysPage />} />
-          <Route path="members" element={<MembersPage />} />
-          <Route path="gate" element={<GatePage />} />
-          <Route path="approvals" element={<ApprovalsPage />} />
-          <Route path="overrides" element={<OverridesPage />} />
-          <Route path="billing" element={<BillingPage />} />
-          <Route path="credits" element={<CreditsPage />} />
-          <Route path="upcoming" element={<UpcomingPage />} />
-          <Route path="usage" element={<UsagePage />} />
-          <Route path="denials" element={<DenialsPage />} />
-          <Route path="audit" element={<AuditPage />} />
-          <Route path="*" element={<NotFoundPage />} />
+          <Route element={<PageBoundary />}>
+            <Route index element={<OverviewPage />} />
+            <Route path="services" element={<ServicesPage />} />
+            <Route path="services/:service" element={<ServicePage />} />
+            <Route path="services/:service/versions/:version" element={<ServicePage />} />
+            <Route path="services/:service/compare" element={<ComparePage />} />
+            <Route path="services/:service/price-page" element={<PricePage />} />
+            <Route path="services/:service/archive/:version" element={<ChangePage action="archive" />} />
+            <Route path="services/:service/activate/:version" element={<ChangePage action="activate" />} />
+            <Route path="services/:service/disable" element={<ChangePage action="disable" />} />
+            <Route path="services/:service/novate" element={<NovationPage />} />
+            <Route path="services/:service/decisions" element={<DecisionsPage />} />
+            <Route path="upload" element={<UploadPage />} />
+            <Route path="contracts" element={<ContractsPage />} />
+            <Route path="contracts/:userId" element={<ContractPage />} />
+            <Route path="new-contract" element={<NewContractPage />} />
+            <Route path="playground" element={<PlaygroundPage />} />
+            <Route path="tokens" element={<TokensPage />} />
+            <Route path="events" element={<EventsPage />} />
+            <Route path="webhooks" element={<WebhooksPage />} />
+            <Route path="keys" element={<KeysPage />} />
+            <Route path="members" element={<MembersPage />} />
+            <Route path="gate" element={<GatePage />} />
+            <Route path="approvals" element={<ApprovalsPage />} />
+            <Route path="overrides" element={<OverridesPage />} />
+            <Route path="billing" element={<BillingPage />} />
+            <Route path="credits" element={<CreditsPage />} />
+            <Route path="upcoming" element={<UpcomingPage />} />
+            <Route path="usage" element={<UsagePage />} />
+            <Route path="denials" element={<DenialsPage />} />
+            <Route path="audit" element={<AuditPage />} />
+            <Route path="*" element={<NotFoundPage />} />
+          </Route>
         </Route>
         <Route element={<Shell />}>
-          <Route path="/account" element={<AccountPage />} />
-          <Route path="/sessions" element={<SessionsPage />} />
-          <Route path="/organizations" element={<OrganizationsPage />} />
-          <Route path="/users" element={<UsersPage />} />
-          <Route path="/analytics" element={<AnalyticsPage />} />
-          <Route path="/cache" element={<CachePage />} />
-          <Route path="/docs" element={<DocsPage />} />
-          <Route path="/docs/:guide" element={<DocsPage />} />
-          <Route path="/design" element={<DesignPage />} />
-          <Route path="/health" element={<HealthPage />} />
-          <Route path="*" element={<NotFoundPage />} />
+          <Route element={<PageBoundary />}>
+            <Route path="/account" element={<AccountPage />} />
+            <Route path="/sessions" element={<SessionsPage />} />
+            <Route path="/organizations" element={<OrganizationsPage />} />
+            <Route path="/users" element={<UsersPage />} />
+            <Route path="/analytics" element={<AnalyticsPage />} />
+            <Route path="/cache" element={<CachePage />} />
+            <Route path="/docs" element={<DocsPage />} />
+            <Route path="/docs/:guide" element={<DocsPage />} />
+            <Route path="/design" element={<DesignPage />} />
+            <Route path="/health" element={<HealthPage />} />
+            <Route path="*" element={<NotFoundPage />} />
+          </Route>
         </Route>
       </Routes>
     </Boundary>
@@ -204,30 +208,43 @@ function NotFoundPage() {
   );
 }
 
-/** Confines a rendering error to the page, so the rest of the console keeps working. */
-class Boundary extends Component<{ children: ReactNode }, { failed: boolean }> {
+/** Confines an error to the page inside the shell. Another page ends it. */
+function PageBoundary() {
+  const { pathname } = useLocation();
+  return (
+    <Boundary pathname={pathname}>
+      <Outlet />
+    </Boundary>
+  );
+}
+
+/** Shows an error of rendering, or of a chunk that did not load, in place of its children. */
+class Boundary extends Component<{ pathname?: string; children: ReactNode }, { failed: boolean }> {
   override state = { failed: false };
 
   static getDerivedStateFromError(): { failed: boolean } {
     return { failed: true };
   }
 
+  override componentDidUpdate({ pathname }: { pathname?: string }): void {
+    if (pathname !== this.props.pathname) this.setState({ failed: false });
+  }
+
   override render(): ReactNode {
     if (!this.state.failed) return this.props.children;
-    return (
-      <main>
-        <Note
-          tone="bad"
-          role="alert"
-          action={
-            <button type="button" className="b small" onClick={() => location.reload()}>
-              {texts.errors.reload}
-            </button>
-          }
-        >
-          {texts.errors.crashed}
-        </Note>
-      </main>
+    const note = (
+      <Note
+        tone="bad"
+        role="alert"
+        action={
+          <button type="button" className="b small" onClick={() => location.reload()}>
+            {texts.errors.reload}
+          </button>
+        }
+      >
+        {texts.errors.crashed}
+      </Note>
     );
+    return this.props.pathname === undefined ? <main>{note}</main> : note;
   }
 }

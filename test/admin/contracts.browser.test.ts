@@ -376,3 +376,14 @@ test("with several services, a new contract asks what they buy and adds each on 
   await page.getByRole("heading", { level: 1, name: "carol" }).waitFor();
   expect(own.complaints).toEqual([]);
 });
+
+test("the address of a page that the list has no longer leads to its last one", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/o/${own.organizationId}/contracts?page=99`);
+  await page.getByRole("row").nth(1).waitFor();
+  await expect.poll(() => new URL(page.url()).search).toBe("?page=2");
+  await page.goto(`${own.url}/organizations?page=99`);
+  await page.getByRole("row", { name: /Tasker Inc\./ }).waitFor();
+  await page.goto(`${own.url}/users?page=99`);
+  await page.getByRole("row", { name: /admin/ }).waitFor();
+});

@@ -66,6 +66,18 @@ test("a user signs in by keyboard alone and lands on the requested page", async 
   await expectComplaints(own, "401");
 });
 
+test("a signed-in user whose page loads while the server is away comes back by one button", async () => {
+  const { page } = own;
+  for (const answer of [{ status: 503 }, { status: 200, contentType: "text/html", body: "<h1>Proxy</h1>" }]) {
+    await page.route("**/auth/methods", (route) => route.fulfill(answer), { times: 1 });
+    await page.goto(`${own.url}/account`);
+    const alert = page.getByRole("alert").filter({ hasText: "The server cannot be reached." });
+    await alert.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("heading", { level: 1, name: "Account" }).waitFor();
+  }
+  await expectComplaints(own, "503");
+});
+
 test("the browser loads at most 90 kB of compressed JavaScript to sign in, 160 with the first page, 240 to upload, and compiles the first page at once", async () => {
   const context = await own.browser.newContext();
   const page = await context.newPage();

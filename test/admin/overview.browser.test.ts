@@ -142,3 +142,28 @@ test("a server that is away is said on every page, and its return too", async ()
   await expect.poll(() => page.getByText("The server cannot be reached.").count()).toBe(0);
   own.complaints.splice(0);
 });
+
+test("a page whose code does not load leaves the navigation, and the next page is shown", async () => {
+  const { page } = own;
+  await page.route("**/assets/webhooks-*.js", (route) => route.abort());
+  await own.open("/services", "Services");
+  const navigation = page.getByRole("complementary");
+  await navigation.getByRole("link", { name: "Webhooks" }).click();
+  await page.getByText("This page has failed. Reloading it usually helps.").waitFor();
+  await navigation.getByRole("link", { name: "Members" }).click();
+  await page.getByRole("heading", { level: 1, name: "Members" }).waitFor();
+  await page.unroute("**/assets/webhooks-*.js");
+  own.complaints.splice(0);
+});
+
+test("a proxy's page in place of an answer counts as a server that is away", async () => {
+  const { page } = own;
+  const proxy = { contentType: "text/html", body: "<h1>Sign in to the network</h1>" };
+  await page.route("**/contracts?**", (route) => route.fulfill(proxy));
+  await own.open("/contracts", "Contracts");
+  await page.getByRole("alert").getByText("The server cannot be reached.").waitFor();
+  await page.unroute("**/contracts?**");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("alert").waitFor({ state: "detached" });
+  expect(own.complaints).toEqual([]);
+});

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import type { Request } from "playwright-core";
 import { expectAccessible, useConsole } from "./console.ts";
 
 const own = useConsole();
@@ -239,4 +240,24 @@ test("a draft with illegal keys shows what they become, and renames them everywh
   await page.getByText('"24/7support" in features would become "support247", which another key has.').waitFor();
   await text.fill("");
   expect(own.complaints).toEqual([]);
+});
+
+test("a list of many services requests the counts of one page only", async () => {
+  const { page } = own;
+  for (let number = 10; number < 70; number += 1)
+    await own.upload(own.sample("tasker").replace("saasName: Tasker", `saasName: Many${number}`));
+  let counts = 0;
+  const onRequest = (request: Request) => void (counts += request.url().includes("/contracts?limit=1&") ? 1 : 0);
+  page.on("request", onRequest);
+  await own.open("/services", "Services");
+  await page.getByRole("link", { name: "Many10" }).waitFor();
+  await page.getByText(/^1–50 of /).waitFor();
+  await expect.poll(() => page.getByRole("cell", { name: "…" }).count()).toBe(0);
+  expect(counts).toBeLessThanOrEqual(50);
+  await page.getByRole("button", { name: "Next" }).click();
+  await page.getByRole("link", { name: "Many69" }).waitFor();
+  await page.getByLabel("Find a service").fill("many1");
+  await page.getByRole("link", { name: "Many19" }).waitFor();
+  expect(await page.getByRole("row").count()).toBe(11);
+  page.off("request", onRequest);
 });

@@ -1,5 +1,6 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
 
@@ -96,6 +97,39 @@ test("a session that ends asks to sign in above the page, and keeps what was typ
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByLabel("Role of grace").waitFor();
   expect(own.complaints.splice(0).every((each) => each.includes("401"))).toBe(true);
+});
+
+test("a user who signs in in another tab does not act in the page of the first one", SLOW, async () => {
+  await own.call("POST", "/users", { username: "mona", password: PASSWORD });
+  const context = await own.browser.newContext({ reducedMotion: "reduce" });
+  const [page, other] = [await context.newPage(), await context.newPage()];
+  const signIn = async (place: Page | Locator) => {
+    await place.getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await place.getByRole("button", { name: "Sign in" }).click();
+  };
+  await page.goto(`${own.url}/account`);
+  await page.getByLabel("Username").fill("admin");
+  await signIn(page);
+  await page.getByLabel("Email").fill("typed@example.org");
+  await other.goto(own.url);
+  await other.getByRole("button", { name: /admin/ }).click();
+  await other.getByRole("menuitem", { name: "Sign out" }).click();
+  await other.getByLabel("Username").fill("mona");
+  await signIn(other);
+  await other.getByRole("button", { name: /mona/ }).first().waitFor();
+  const dialog = page.getByRole("dialog", { name: "Sign in again" });
+  await dialog.getByText("admin").waitFor();
+  // The tabs share one cookie, so now the other one asks.
+  await signIn(dialog);
+  await dialog.waitFor({ state: "detached" });
+  expect(await page.getByLabel("Email").inputValue()).toBe("typed@example.org");
+  const others = other.getByRole("dialog", { name: "Sign in again" });
+  await others.getByText("mona").waitFor();
+  await others.getByRole("button", { name: "Close" }).click();
+  await other.getByRole("button", { name: "Sign in" }).waitFor();
+  await page.reload();
+  await page.getByRole("heading", { level: 1, name: "Account" }).waitFor();
+  await context.close();
 });
 
 test(

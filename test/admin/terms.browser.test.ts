@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import { expectAccessible, useConsole } from "./console.ts";
+import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
 
 const own = useConsole();
 
@@ -71,5 +71,36 @@ test("the page of all custom terms finds those that end soon", async () => {
   await page.getByRole("menuitem", { name: "Remove" }).click();
   await page.getByText("Custom terms removed").waitFor();
   await terms().getByText("No exceptions. The plan and add-ons decide.").waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("a day is the same in the field and in the lists east of UTC", async () => {
+  const context = await own.browser.newContext({ reducedMotion: "reduce", timezoneId: "Europe/Berlin" });
+  const page = await context.newPage();
+  await context.request.post(`${own.server.url}/api/v1/sessions`, { data: { username: "admin", password: PASSWORD } });
+  await page.goto(`${own.url}/o/${own.organizationId}/contracts/ada`);
+  const section = page
+    .locator("section", { has: page.getByRole("heading", { level: 2, name: "Custom terms" }) })
+    .last();
+  await section.getByRole("button", { name: "Add" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Until").fill("2098-12-24");
+  await dialog.getByLabel("Reason").fill("Ends before Christmas");
+  await dialog.getByRole("button", { name: "Save custom terms" }).click();
+  await section.getByText("Until 24 Dec 2098.").waitFor();
+  await page.goto(`${own.url}/o/${own.organizationId}/overrides`);
+  await page.getByRole("row", { name: /24 Dec 2098/ }).waitFor();
+  await context.close();
+});
+
+test("a date field takes years of four digits only", async () => {
+  const { page } = own;
+  await own.open("/contracts/ada", "ada");
+  await terms().getByRole("button", { name: "Add" }).click();
+  const until = page.getByRole("dialog").getByLabel("Until");
+  await until.focus();
+  await page.keyboard.type("1224209888");
+  expect(await until.inputValue()).toMatch(/^\d{4}-12-24$/);
+  await page.keyboard.press("Escape");
   expect(own.complaints).toEqual([]);
 });

@@ -57,6 +57,9 @@ function describedBy(id: string, { hint, problem }: Labelled): { "aria-described
 
 type FieldType = "text" | "password" | "number" | "email" | "search" | "url" | "date" | "datetime-local";
 
+/** Without a last day, browsers take years of six digits, which no date of the API has. */
+const LAST: Partial<Record<FieldType, string>> = { date: "9999-12-31", "datetime-local": "9999-12-31T23:59:59" };
+
 /** A labelled single-line input: text, number, password, … */
 export function Field(
   props: Labelled & {
@@ -93,7 +96,7 @@ export function Field(
           required={required}
           disabled={disabled}
           min={min}
-          max={max}
+          max={max ?? LAST[type]}
           step={step}
           list={list}
           placeholder={props.placeholder}

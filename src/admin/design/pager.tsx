@@ -1,8 +1,12 @@
+import { useEffect } from "react";
 import { useSearchParams } from "react-router";
 import { formatNumber } from "../format.ts";
 import { texts } from "../texts.ts";
 
-/** Page navigation of a list; the page number is in the URL as `page`. With a total it names the rows that are shown. */
+/**
+ * Page navigation of a list; the page number is in the URL as `page`. With a total it names the rows that are shown. A page
+ * that the list has no longer is replaced by its last one.
+ */
 export function Pager(props: { page: number; pages: number; total?: number; size?: number }) {
   const { page, pages, total, size = 0 } = props;
   const [, setSearch] = useSearchParams();
@@ -11,7 +15,11 @@ export function Pager(props: { page: number; pages: number; total?: number; size
       before.set("page", String(to));
       return before;
     });
-  if (pages <= 1 && page === 1) return null;
+  useEffect(() => {
+    if (page <= pages || page === 1) return;
+    setSearch((before) => (before.set("page", String(Math.max(1, pages))), before), { replace: true });
+  }, [page, pages, setSearch]);
+  if (pages <= 1 || page > pages) return null;
   return (
     <nav className="row between small soft" aria-label={texts.common.page(page, pages)}>
       <span>

@@ -14,7 +14,7 @@ import {
   stateOf,
 } from "../contract-list.ts";
 import { csvOf } from "../csv.ts";
-import { formatDay, formatMoment, formatName, formatNumber } from "../format.ts";
+import { formatLocalDay, formatMoment, formatName, formatNumber } from "../format.ts";
 import { BulkNovation } from "../parts/bulk-novation.tsx";
 import { ContractFilters } from "../parts/contract-filters.tsx";
 import { CheckBox } from "../design/field.tsx";
@@ -190,7 +190,7 @@ function Row(props: { contract: Contract; isSelected?: boolean; onToggle?: () =>
       </td>
       <td className="nowrap">
         <time dateTime={billingPeriod.endDate} title={formatMoment(billingPeriod.endDate)}>
-          {formatDay(billingPeriod.endDate)}
+          {formatLocalDay(billingPeriod.endDate)}
         </time>
       </td>
     </tr>

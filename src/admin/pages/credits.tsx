@@ -7,7 +7,7 @@ import { FilterChip } from "../design/filter-chip.tsx";
 import { Empty, Loaded, Page } from "../design/page.tsx";
 import { ShowMore } from "../design/show-more.tsx";
 import { Status, Table } from "../design/table.tsx";
-import { formatDay, formatDistance, formatMoment, formatName, formatNumber } from "../format.ts";
+import { formatLocalDay, formatDistance, formatMoment, formatName, formatNumber } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { BLOCK_TONES } from "../parts/contract-credits.tsx";
 import { actorName } from "../parts/custom-terms.tsx";
@@ -109,7 +109,7 @@ function Row({ block }: { block: Block }) {
           t.never
         ) : (
           <>
-            {formatDay(expiresAt)}
+            {formatLocalDay(expiresAt)}
             <p className="hint">{formatDistance(expiresAt, Date.now())}</p>
           </>
         )}

@@ -33,6 +33,8 @@ export function OrganizationsPage() {
         {({ data, pagination }) => {
           // The server searches for platform ADMINs only; other users receive all of their few organizations.
           const shown = data.filter(({ name }) => name.toLowerCase().includes(q.toLowerCase()));
+          const pager = <Pager page={page} pages={pagination?.pages ?? 1} />;
+          if (shown.length === 0 && page > 1) return pager;
           if (shown.length === 0) return <Empty>{q === "" ? texts.errors.noOrganization : t.empty}</Empty>;
           return (
             <>
@@ -46,7 +48,7 @@ export function OrganizationsPage() {
                   />
                 ))}
               </Table>
-              <Pager page={page} pages={pagination?.pages ?? 1} />
+              {pager}
             </>
           );
         }}

@@ -7,7 +7,7 @@ import { Empty, Loaded, Page } from "../design/page.tsx";
 import { Pager } from "../design/pager.tsx";
 import { SearchBox } from "../design/search-box.tsx";
 import { Status, Table } from "../design/table.tsx";
-import { formatDay, formatMoment, formatName, formatNumber } from "../format.ts";
+import { formatLocalDay, formatMoment, formatName, formatNumber } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { actorName, TONES, Values } from "../parts/custom-terms.tsx";
 import { useAskCounted } from "../queries.ts";
@@ -83,7 +83,7 @@ export function OverridesPage() {
                       <Values override={override} />
                     </td>
                     <td title={override.until === null ? undefined : formatMoment(override.until)}>
-                      {override.until === null ? t.noEnd : formatDay(override.until)}
+                      {override.until === null ? t.noEnd : formatLocalDay(override.until)}
                     </td>
                     <td>
                       <Status tone={TONES[override.state]}>{t.states[override.state]}</Status>

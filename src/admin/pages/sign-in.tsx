@@ -27,7 +27,15 @@ export function SignInPage() {
   return (
     <Entrance title={t.title} lead={location.host}>
       {methods === undefined ? (
-        <Note tone="bad" role="alert">
+        <Note
+          tone="bad"
+          role="alert"
+          action={
+            <button type="button" className="b small" onClick={() => location.reload()}>
+              {texts.common.retry}
+            </button>
+          }
+        >
           {texts.errors.unreachable}
         </Note>
       ) : null}

@@ -6,7 +6,7 @@ import { FilterChip } from "../design/filter-chip.tsx";
 import { Empty, Loaded, Note, Page } from "../design/page.tsx";
 import { Pager } from "../design/pager.tsx";
 import { Status, Table } from "../design/table.tsx";
-import { formatDay, formatDistance, formatMoment, formatNumber } from "../format.ts";
+import { formatLocalDay, formatDistance, formatMoment, formatNumber } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { plansThen } from "../parts/plan-names.ts";
 import { describeChange, useCancel } from "../parts/upcoming.tsx";
@@ -96,7 +96,7 @@ function Row({ change }: { change: ScheduledChange }) {
   return (
     <tr>
       <th scope="row" title={formatMoment(change.at)}>
-        <b className="strong">{formatDay(change.at)}</b>
+        <b className="strong">{formatLocalDay(change.at)}</b>
         <p className="hint">{whenOf(change, formatDistance(change.at, now))}</p>
       </th>
       <td>

@@ -4,7 +4,7 @@ import { useSearchParams } from "react-router";
 import type { PlatformRole } from "../../core/access/caller.ts";
 import type { RecoveryLink, User, UserPage } from "../answers.ts";
 import { call, path } from "../api.ts";
-import { formatDay, formatMoment } from "../format.ts";
+import { formatLocalDay, formatMoment } from "../format.ts";
 import { CopyButton } from "../design/copy.tsx";
 import { Confirm, Dialog } from "../design/dialog.tsx";
 import { Field, Form, Select } from "../design/field.tsx";
@@ -42,7 +42,7 @@ export function UsersPage() {
       <Failed error={change.error} />
       <Loaded query={list}>
         {({ data, pagination }) =>
-          data.length === 0 ? (
+          data.length === 0 && page === 1 ? (
             <Empty>{t.empty}</Empty>
           ) : (
             <>
@@ -102,7 +102,7 @@ function Row(props: { user: User; onRole: (role: PlatformRole) => void; onAsk: (
       </td>
       <td>
         <time dateTime={createdAt} title={formatMoment(createdAt)}>
-          {formatDay(createdAt)}
+          {formatLocalDay(createdAt)}
         </time>
       </td>
       <td className="right">

@@ -4,7 +4,7 @@ import type { Contract } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Check, Field, Form } from "../design/field.tsx";
 import { Failed, Note, Section } from "../design/page.tsx";
-import { formatDay, formatPeriod } from "../format.ts";
+import { formatLocalDay, formatPeriod } from "../format.ts";
 import { useChange } from "../queries.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
@@ -78,7 +78,7 @@ export function Billing({ contract }: { contract: Contract }) {
             {texts.common.save}
           </button>
           <button type="button" className="b" disabled={isPending} onClick={extend}>
-            {t.extendTo(formatDay(extended))}
+            {t.extendTo(formatLocalDay(extended))}
           </button>
         </div>
       </Form>

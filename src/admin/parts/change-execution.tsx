@@ -2,7 +2,7 @@ import { useState } from "react";
 import { Link, useNavigate } from "react-router";
 import type { DecisionPage, Impact, ImpactReport } from "../answers.ts";
 import { call, path, Refused } from "../api.ts";
-import { formatDay, formatNumber, momentOf } from "../format.ts";
+import { formatLocalDay, formatNumber, momentOf } from "../format.ts";
 import type { ChangeRequest, GroupTarget as Target, Changing } from "../impact.ts";
 import { useChange } from "../queries.ts";
 import { useHere } from "../here.tsx";
@@ -51,7 +51,7 @@ export function ExecuteChange(
       return perform({ place, change, groups, query, impact });
     },
     touches: () => [`${base}/services`, `${base}/contracts`, `${base}/scheduled`],
-    done: () => (at === undefined ? undefined : texts.upcoming.savedVersion(nameFor(props), formatDay(at))),
+    done: () => (at === undefined ? undefined : texts.upcoming.savedVersion(nameFor(props), formatLocalDay(at))),
     gone: change.action === "disable" ? place : undefined,
     after: (report) =>
       at === undefined ? props.onDone(report) : void go(`/o/${organization.id}${path`/services/${service}`}`),

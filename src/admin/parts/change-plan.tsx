@@ -4,7 +4,7 @@ import { call, path } from "../api.ts";
 import { Confirm, Sheet } from "../design/dialog.tsx";
 import { Check, Field, Segment } from "../design/field.tsx";
 import { Failed } from "../design/page.tsx";
-import { formatDay, formatNumber, momentOf } from "../format.ts";
+import { formatLocalDay, formatNumber, momentOf } from "../format.ts";
 import { useChange } from "../queries.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
@@ -117,7 +117,7 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
         </div>
       ) : null}
       {pending === undefined ? null : (
-        <Check label={later.alsoCancel(formatDay(pending.at))} checked={cancels} onChange={setCancels} />
+        <Check label={later.alsoCancel(formatLocalDay(pending.at))} checked={cancels} onChange={setCancels} />
       )}
       <Failed error={isAsking ? null : (novate.error ?? schedule.error)} />
       {isAsking ? (

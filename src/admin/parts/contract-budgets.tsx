@@ -8,7 +8,7 @@ import { Meter } from "../design/meter.tsx";
 import { MenuItem, MoreMenu } from "../design/menu.tsx";
 import { Empty, Failed, Loaded, Section } from "../design/page.tsx";
 import { Tag } from "../design/table.tsx";
-import { formatDay, formatDistance, formatMoment, formatNumber } from "../format.ts";
+import { formatLocalDay, formatDistance, formatMoment, formatNumber } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { useAsk, useChange } from "../queries.ts";
 import { texts } from "../texts.ts";
@@ -104,7 +104,7 @@ function BudgetRow({ budget, to, contract, onAsk }: Around & { budget: Budget })
     ...(unit === null ? [] : [unit]),
     typeof amount === "number" ? formatNumber(amount) : amount,
     windowText(budget),
-    ...(until === null ? [] : [t.ends(formatDay(until))]),
+    ...(until === null ? [] : [t.ends(formatLocalDay(until))]),
   ];
   return (
     <div className="term">

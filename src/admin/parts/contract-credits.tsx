@@ -9,7 +9,7 @@ import { Field, Form, Select } from "../design/field.tsx";
 import { MenuItem, MoreMenu } from "../design/menu.tsx";
 import { Failed, Section } from "../design/page.tsx";
 import { Status } from "../design/table.tsx";
-import { formatDay, formatMoment, formatName, formatNumber, formatValue, momentOf } from "../format.ts";
+import { formatLocalDay, formatMoment, formatName, formatNumber, formatValue, momentOf } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { useAsk, useChange } from "../queries.ts";
 import { texts } from "../texts.ts";
@@ -68,8 +68,8 @@ export function ContractCredits({ contract }: { contract: Contract }) {
 function Credit({ block, onRevoke }: { block: Block; onRevoke: (() => void) | undefined }) {
   const { limit, service, amount, remaining, from, expiresAt, origin, reason, state } = block;
   const times = [
-    ...(state === "upcoming" ? [t.begins(formatDay(from))] : []),
-    expiresAt === null ? t.noEnd : t.until(formatDay(expiresAt)),
+    ...(state === "upcoming" ? [t.begins(formatLocalDay(from))] : []),
+    expiresAt === null ? t.noEnd : t.until(formatLocalDay(expiresAt)),
   ];
   const name = formatName(limit);
   return (

@@ -2,7 +2,7 @@ import type { Contract } from "../answers.ts";
 import { STATE_TONES, stateOf } from "../contract-list.ts";
 import { Id } from "../design/copy.tsx";
 import { Status, Tag } from "../design/table.tsx";
-import { formatDay, formatDistance, formatMoment, formatName } from "../format.ts";
+import { formatLocalDay, formatDistance, formatMoment, formatName } from "../format.ts";
 import { useNow } from "./usage-bar.tsx";
 import { choicePrice, formatSum } from "../prices.ts";
 import { choiceOf } from "../pricing.ts";
@@ -58,13 +58,13 @@ export function ContractFacts({ contract }: { contract: Contract }) {
       <Fact name={texts.pricing.price} value={prices.join(" + ") || "–"} detail={t.perPeriod} />
       <Fact
         name={isOver ? t.periodEnded : t.periodEnds}
-        value={formatDay(billingPeriod.endDate)}
+        value={formatLocalDay(billingPeriod.endDate)}
         title={formatMoment(billingPeriod.endDate)}
         detail={`${formatDistance(billingPeriod.endDate, now)}, ${billingPeriod.autoRenew ? t.renews : t.runsOut}`}
       />
       <Fact
         name={t.periodBegan}
-        value={formatDay(billingPeriod.startDate)}
+        value={formatLocalDay(billingPeriod.startDate)}
         title={formatMoment(billingPeriod.startDate)}
         detail={formatDistance(billingPeriod.startDate, now)}
       />

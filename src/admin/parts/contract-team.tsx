@@ -10,7 +10,7 @@ import { Empty, Loaded, Section } from "../design/page.tsx";
 import { SearchBox } from "../design/search-box.tsx";
 import { ShowMore } from "../design/show-more.tsx";
 import { Table } from "../design/table.tsx";
-import { formatDay, formatMoment, formatName, formatNumber } from "../format.ts";
+import { formatLocalDay, formatMoment, formatName, formatNumber } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { useSeats } from "../seats.ts";
 import { texts } from "../texts.ts";
@@ -140,7 +140,7 @@ function Row(props: {
       </td>
       <td>
         <time dateTime={createdAt} title={formatMoment(createdAt)}>
-          {formatDay(createdAt)}
+          {formatLocalDay(createdAt)}
         </time>
       </td>
       {props.onRename === undefined ? null : (

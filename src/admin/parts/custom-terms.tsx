@@ -5,7 +5,7 @@ import { Delta } from "../design/change.tsx";
 import { MenuItem, MoreMenu } from "../design/menu.tsx";
 import { Failed, Section } from "../design/page.tsx";
 import { Status } from "../design/table.tsx";
-import { formatDay, formatMoment, formatName, formatValue } from "../format.ts";
+import { formatLocalDay, formatMoment, formatName, formatValue } from "../format.ts";
 import { texts } from "../texts.ts";
 import { useTerms } from "./use-terms.ts";
 import { TermEditor } from "./term-editor.tsx";
@@ -57,8 +57,8 @@ function Term(props: { override: Override; contract: Contract; onEdit: () => voi
   const { change, maySet, mayRemove } = useTerms(contract);
   const { name, state, from, until, reason } = override;
   const times = [
-    ...(state === "upcoming" ? [t.begins(formatDay(from))] : []),
-    until === null ? `${t.noEnd}.` : t.ends(formatDay(until)),
+    ...(state === "upcoming" ? [t.begins(formatLocalDay(from))] : []),
+    until === null ? `${t.noEnd}.` : t.ends(formatLocalDay(until)),
   ];
   return (
     <div className="term">

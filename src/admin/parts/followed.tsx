@@ -5,7 +5,7 @@ import { call, path } from "../api.ts";
 import { Id } from "../design/copy.tsx";
 import { Confirm } from "../design/dialog.tsx";
 import { Note } from "../design/page.tsx";
-import { formatDay } from "../format.ts";
+import { formatLocalDay } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { useChange } from "../queries.ts";
 import { texts } from "../texts.ts";
@@ -28,7 +28,7 @@ export function Followed({ contract }: { contract: Contract }) {
   const { billing, billingPeriod, asOf, userContact } = contract;
   if (billing === undefined) return null;
   const { endDate, autoRenew } = billingPeriod;
-  const end = (autoRenew ? t.renews : t.runsOut)(formatDay(endDate));
+  const end = (autoRenew ? t.renews : t.runsOut)(formatLocalDay(endDate));
   const { status } = billing;
   const mayDetach = asOf === undefined && may("DELETE", path`/contracts/${userContact.userId}/billing`);
   return (

@@ -7,7 +7,7 @@ import { callForLines, path, Refused } from "../api.ts";
 import { Check } from "../design/field.tsx";
 import { Failed, Section } from "../design/page.tsx";
 import { Table } from "../design/table.tsx";
-import { formatDay, formatList, formatNumber, formatPrice, formatShare, formatShareChange } from "../format.ts";
+import { formatLocalDay, formatList, formatNumber, formatPrice, formatShare, formatShareChange } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 import { Trend } from "./bars.tsx";
@@ -189,7 +189,7 @@ function Top({ report: { top }, money }: { report: ReplayReport; money: (amount:
               </Link>
             </th>
             <td className="right num">{formatNumber(denied)}</td>
-            <td className="right">{formatDay(firstDenialAt)}</td>
+            <td className="right">{formatLocalDay(firstDenialAt)}</td>
             <td className="right num">
               {price.then === null || price.replayed === null
                 ? texts.common.none

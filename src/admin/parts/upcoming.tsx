@@ -3,7 +3,7 @@ import type { Contract, ScheduledChange } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Delta } from "../design/change.tsx";
 import { Failed, Note, Section } from "../design/page.tsx";
-import { formatDay, formatDistance, formatMoment } from "../format.ts";
+import { formatLocalDay, formatDistance, formatMoment } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { useAsk, useChange } from "../queries.ts";
 import { texts } from "../texts.ts";
@@ -64,7 +64,7 @@ function Pending({ contract, scheduled }: { contract: Contract; scheduled: NonNu
       <div className="term">
         <div className="row between">
           <b className="strong" title={formatMoment(scheduled.at)}>
-            {formatDay(scheduled.at)}
+            {formatLocalDay(scheduled.at)}
           </b>
           <Delta before={plansOf(contract)} after={plansOf(scheduled)} />
         </div>
@@ -87,7 +87,7 @@ export function TrialTerms({ contract }: { contract: Contract }) {
       <div className="term">
         <div className="row between">
           <b className="strong" title={formatMoment(trial.until)}>
-            {t.until(formatDay(trial.until))}
+            {t.until(formatLocalDay(trial.until))}
           </b>
           <Delta before={plansOf(contract)} after={plansAfter(trial.then)} />
         </div>
@@ -120,7 +120,7 @@ function ServiceChange({ change }: { change: ScheduledChange }) {
     <div className="term">
       <div className="row between">
         <b className="strong" title={formatMoment(change.at)}>
-          {formatDay(change.at)}
+          {formatLocalDay(change.at)}
         </b>
         <span className="row">
           {plansThen(change)}

@@ -4,7 +4,7 @@ import { isBound, UNLIMITED } from "../../core/pricing/model.ts";
 import type { Balance } from "../answers.ts";
 import { Meter, NEAR } from "../design/meter.tsx";
 import { Tag } from "../design/table.tsx";
-import { formatDay, formatDistance, formatMoment, formatName, formatNumber, formatValue } from "../format.ts";
+import { formatLocalDay, formatDistance, formatMoment, formatName, formatNumber, formatValue } from "../format.ts";
 import type { Usage } from "../pricing.ts";
 import { texts } from "../texts.ts";
 
@@ -86,7 +86,7 @@ function Parts({ usage }: { usage: Usage }) {
       {blocks.map(({ id, remaining, expiresAt, origin }) => (
         <Part key={id} look="f2" title={expiresAt === null ? undefined : formatMoment(expiresAt)}>
           {credits.left(formatNumber(remaining), credits.origins[origin])},{" "}
-          {expiresAt === null ? credits.noEnd : credits.until(formatDay(expiresAt))}
+          {expiresAt === null ? credits.noEnd : credits.until(formatLocalDay(expiresAt))}
         </Part>
       ))}
       {held > 0 ? <Part look="held">{t.alsoHeld(formatNumber(held))}</Part> : null}
