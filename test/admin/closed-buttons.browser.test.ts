@@ -76,6 +76,7 @@ test("a confirmation and a change of plan say what is missing", async () => {
   await page.getByRole("radio", { name: "On a day" }).check();
   await expect.poll(async () => (await closed())[0]?.[1]).toBe("Choose a day.");
   await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Discard" }).click();
   await page.getByRole("button", { name: "More actions" }).click();
   await page.getByRole("menuitem", { name: "Delete contract" }).click();
   await expect.poll(closed).toEqual([["Delete contract", "Type the name first."]]);

@@ -165,7 +165,15 @@ test("a downgrade names what is lost, and happens only after a second look", asy
   await question.getByText(/^ada gets less of \d things at once\.$/).waitFor();
   await expectAccessible(page);
   await question.getByRole("button", { name: "Stay on BUSINESS" }).click();
+  const discard = page.getByRole("dialog", { name: "Discard what you chose?" });
   await page.keyboard.press("Escape");
+  await discard.waitFor();
+  await expectAccessible(page);
+  await page.keyboard.press("Escape");
+  await expect.poll(() => discard.count()).toBe(0);
+  expect(await sheet.getByRole("radio", { name: /^FREE/ }).isChecked()).toBe(true);
+  await page.keyboard.press("Escape");
+  await discard.getByRole("button", { name: "Discard" }).click();
   await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
   const { subscriptionPlans } = await own.call<{ subscriptionPlans: object }>(
     "GET",

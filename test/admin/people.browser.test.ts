@@ -253,6 +253,8 @@ test("every part of the design is accessible in both themes", async () => {
     await expectAccessible(page);
     await page.keyboard.press("Escape");
   }
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Discard" }).click();
   await page.getByRole("button", { name: "Toast" }).click();
   await page.getByText("Key renamed to CI").waitFor();
   await expectAccessible(page);

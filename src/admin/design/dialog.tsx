@@ -1,6 +1,6 @@
 import type { UseMutationResult } from "@tanstack/react-query";
 import { X } from "lucide-react";
-import { useEffect, useId, useRef, useState, type ReactNode } from "react";
+import { useEffect, useId, useRef, useState, type ReactNode, type SyntheticEvent } from "react";
 import { texts } from "../texts.ts";
 import { Form } from "./field.tsx";
 import { GuardedButton } from "./guarded-button.tsx";
@@ -16,7 +16,9 @@ function useModal(onClose: () => void) {
   }, []);
   return {
     ref: element,
-    onCancel: (event: { preventDefault(): void }) => {
+    onCancel: (event: SyntheticEvent) => {
+      // React passes on the event of a dialog that is inside this one.
+      if (event.target !== event.currentTarget) return;
       event.preventDefault();
       onClose();
     },
@@ -52,13 +54,16 @@ export function Sheet(props: {
   /** The thing that is changed. */
   subject?: ReactNode;
   onClose: () => void;
+  /** Something was chosen or entered. Escape then asks before it closes the sheet. */
+  isChanged?: boolean;
   /** Consequences beside the choices; they make the sheet wide. */
   outcome?: ReactNode;
   footer: ReactNode;
   children: ReactNode;
 }) {
   const id = useId();
-  const modal = useModal(props.onClose);
+  const [isAsking, setIsAsking] = useState(false);
+  const modal = useModal(() => (props.isChanged === true ? setIsAsking(true) : props.onClose()));
   const isWide = props.outcome !== undefined;
   return (
     <dialog className={isWide ? "sheet wide" : "sheet"} aria-labelledby={id} {...modal}>
@@ -78,6 +83,18 @@ export function Sheet(props: {
         <div className="body">{props.children}</div>
       )}
       <footer>{props.footer}</footer>
+      {isAsking ? (
+        <Dialog title={texts.common.discardTitle} onClose={() => setIsAsking(false)}>
+          <div className="actions end">
+            <button type="button" className="b" onClick={() => setIsAsking(false)}>
+              {texts.common.keepEditing}
+            </button>
+            <button type="button" className="b danger" onClick={props.onClose}>
+              {texts.common.discard}
+            </button>
+          </div>
+        </Dialog>
+      ) : null}
     </dialog>
   );
 }

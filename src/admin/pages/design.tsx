@@ -173,6 +173,7 @@ function Overlays() {
           title="Change plan"
           subject="Ada Lovelace, PRO"
           onClose={close}
+          isChanged
           footer={<span>BUSINESS from now on</span>}
         >
           <p>Choices</p>

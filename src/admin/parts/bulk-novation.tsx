@@ -27,7 +27,8 @@ export function BulkNovation({ contracts, onClose }: { contracts: readonly Contr
   const refresh = useRefresh();
   const tell = useTell();
   const [first] = contracts;
-  const [target, setTarget] = useState<Subscription>(() => subscriptionOf(first));
+  const [initial] = useState<Subscription>(() => subscriptionOf(first));
+  const [target, setTarget] = useState(initial);
   const id = useId();
   const missing = useMissing(target);
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
@@ -69,6 +70,7 @@ export function BulkNovation({ contracts, onClose }: { contracts: readonly Contr
       title={t.title(contracts.length)}
       subject={t.lead}
       onClose={close}
+      isChanged={!isRunning && outcomes.size === 0 && target !== initial}
       outcome={
         isRunning || outcomes.size > 0 ? undefined : (
           <>

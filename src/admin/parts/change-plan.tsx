@@ -73,6 +73,7 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
       title={t.change}
       subject={`${name}, ${plansOf(contract)}`}
       onClose={onClose}
+      isChanged={!isSame || isLater || reason !== "" || cancels}
       outcome={<OutcomeView outcome={outcome} name={name} />}
       footer={
         <>
