@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import { launchChromium, type TestBrowser } from "../support/chromium.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -163,15 +163,19 @@ export async function expectComplaints({ complaints }: Console, ...statuses: str
   complaints.splice(0);
 }
 
+/** Returns true once the element is visible, and false after five seconds. */
+export const appears = (element: Locator): Promise<boolean> =>
+  element.waitFor({ timeout: 5000 }).then(
+    () => true,
+    () => false,
+  );
+
 /** Presses G and a page's key until it is open. On a busy machine the second key may come too late for a jump. */
 export async function jump(page: Page, key: string, heading: string): Promise<void> {
   const title = page.getByRole("heading", { level: 1, name: heading });
   const isOpen = async () => {
     for (const each of ["g", key]) await page.keyboard.press(each);
-    return title.waitFor({ timeout: 5000 }).then(
-      () => true,
-      () => false,
-    );
+    return appears(title);
   };
   await expect.poll(isOpen).toBe(true);
 }

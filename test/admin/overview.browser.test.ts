@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { expectAccessible, useConsole } from "./console.ts";
+import { appears, expectAccessible, useConsole } from "./console.ts";
 
 const own = useConsole();
 
@@ -138,10 +138,7 @@ test("a server that is away is said on every page, and its return too", async ()
   // A page that becomes visible reopens its stream. On a busy machine, Chromium may let the first one through.
   const isTold = async () => {
     await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
-    return told.waitFor({ timeout: 5000 }).then(
-      () => true,
-      () => false,
-    );
+    return appears(told);
   };
   await expect.poll(isTold).toBe(true);
   await page.context().setOffline(false);
