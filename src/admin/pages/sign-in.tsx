@@ -26,19 +26,10 @@ export function SignInPage() {
   const failure = providerFailure(location.search);
   return (
     <Entrance title={t.title} lead={location.host}>
-      {methods === undefined ? (
-        <Note
-          tone="bad"
-          role="alert"
-          action={
-            <button type="button" className="b small" onClick={() => location.reload()}>
-              {texts.common.retry}
-            </button>
-          }
-        >
-          {texts.errors.unreachable}
-        </Note>
-      ) : null}
+      <Failed
+        error={methods === undefined ? new Error(texts.errors.unreachable) : null}
+        onRetry={() => location.reload()}
+      />
       {failure === undefined ? null : (
         <Note tone="warn" role="alert">
           {failure}
