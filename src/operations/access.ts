@@ -107,6 +107,20 @@ export async function standingIn(
 }
 
 /**
+ * Locks an organization, so that its settings do not change after they are read, and returns its name.
+ * @throws Failure notFound when the organization does not exist.
+ */
+export async function lockOrganization(ctx: Context, organizationId: string): Promise<{ name: string }> {
+  const [found] = await ctx.db
+    .select({ name: organizations.name })
+    .from(organizations)
+    .where(eq(organizations.id, organizationId))
+    .for("no key update");
+  if (found === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+  return found;
+}
+
+/**
  * Returns the caller's role in an organization, as standingIn does.
  * @throws Failure notFound when the organization does not exist.
  */

@@ -1,7 +1,8 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { authorOf } from "../../core/access/caller.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
-import { changeRequests, organizations } from "../../db/schema.ts";
+import { changeRequests } from "../../db/schema.ts";
+import { lockOrganization } from "../access.ts";
 import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { Failure, jsonText } from "../errors.ts";
@@ -35,14 +36,7 @@ export async function requestApproval(
   const fingerprint = await digestOf(jsonText([author, operation, input, route]));
   return transaction(ctx, async (ctx) => {
     // Serializes requests of the organization, for their number and for repeated calls.
-    const [organization] = await ctx.db
-      .select({ id: organizations.id })
-      .from(organizations)
-      .where(eq(organizations.id, organizationId))
-      .for("no key update");
-    if (organization === undefined) {
-      throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
-    }
+    await lockOrganization(ctx, organizationId);
     const now = ctx.resources.now();
     const [repeated] = await ctx.db
       .select()

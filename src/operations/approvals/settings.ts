@@ -1,9 +1,9 @@
 import { eq } from "drizzle-orm";
 import type { ApprovalSettings } from "../../core/approvals.ts";
 import { organizations } from "../../db/schema.ts";
+import { lockOrganization } from "../access.ts";
 import { audit } from "../audit.ts";
 import { type Context, transaction } from "../context.ts";
-import { Failure } from "../errors.ts";
 import { readApprovals } from "../policy/approval.ts";
 
 /** Returns which changes of an organization need a second person. */
@@ -17,18 +17,13 @@ export async function setApprovals(
   { organizationId, settings }: { organizationId: string; settings: ApprovalSettings },
 ): Promise<ApprovalSettings> {
   return transaction(ctx, async (ctx) => {
-    const [row] = await ctx.db
-      .select({ name: organizations.name })
-      .from(organizations)
-      .where(eq(organizations.id, organizationId))
-      .for("no key update");
-    if (row === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+    const { name } = await lockOrganization(ctx, organizationId);
     const before = await readApprovals(ctx, organizationId);
     await ctx.db
       .update(organizations)
       .set({ approvals: settings, updatedAt: ctx.resources.now() })
       .where(eq(organizations.id, organizationId));
-    await audit(ctx, { action: "approvals.set", organizationId, target: row.name, before, after: settings });
+    await audit(ctx, { action: "approvals.set", organizationId, target: name, before, after: settings });
     return settings;
   });
 }

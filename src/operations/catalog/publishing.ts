@@ -1,10 +1,10 @@
 import { and, asc, eq, sql } from "drizzle-orm";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
-import { organizations, services } from "../../db/schema.ts";
+import { services } from "../../db/schema.ts";
+import { lockOrganization } from "../access.ts";
 import { audit } from "../audit.ts";
 import { type Context, transaction } from "../context.ts";
-import { Failure } from "../errors.ts";
 import { serviceNotFound } from "../service-address.ts";
 
 /** The services whose offer everybody may read, by name in byte order. */
@@ -32,12 +32,7 @@ export async function setPublicOffer(
 ): Promise<PublicOffer> {
   const { organizationId } = input;
   return transaction(ctx, async (ctx) => {
-    const [organization] = await ctx.db
-      .select({ name: organizations.name })
-      .from(organizations)
-      .where(eq(organizations.id, organizationId))
-      .for("no key update");
-    if (organization === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+    const organization = await lockOrganization(ctx, organizationId);
     const rows = await ctx.db
       .select({ id: services.id, key: services.nameKey, published: services.offerPublished })
       .from(services)

@@ -3,11 +3,11 @@ import type { GateRule } from "../../core/change/impact/gate.ts";
 import { withActors } from "../../db/queries/actors.ts";
 import { versionKey } from "../../db/queries/pricings.ts";
 import { organizations, pricingDecisions, pricings } from "../../db/schema.ts";
+import { lockOrganization } from "../access.ts";
 import { audit } from "../audit.ts";
 import { needsApproval, settleApproval } from "../policy/approval.ts";
 import { loadGateRules } from "../policy/change-decision.ts";
 import { type Context, transaction } from "../context.ts";
-import { Failure } from "../errors.ts";
 import { requireService, type ServiceAddress, versionNotFound } from "../service-address.ts";
 
 /** Returns the gate rules for pricing changes of an organization. */
@@ -23,12 +23,7 @@ export async function setGate(
   const { organizationId } = input;
   return transaction(ctx, async (ctx) => {
     // An approval stands for the rules that it replaces, so they must not change after they are read.
-    const [organization] = await ctx.db
-      .select({ name: organizations.name })
-      .from(organizations)
-      .where(eq(organizations.id, organizationId))
-      .for("no key update");
-    if (organization === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+    const { name } = await lockOrganization(ctx, organizationId);
     const before = await loadGateRules(ctx, organizationId);
     const rules = input.rules.length === 0 ? null : [...input.rules];
     await ctx.db
@@ -38,7 +33,7 @@ export async function setGate(
     await audit(ctx, {
       action: "gate.set",
       organizationId,
-      target: organization.name,
+      target: name,
       before: { rules: before },
       after: { rules: input.rules },
     });
