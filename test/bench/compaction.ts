@@ -85,22 +85,19 @@ async function consumeFor(sql: Sql, contracts: number, over: Promise<unknown>): 
   const done = new AbortController();
   void over.finally(() => done.abort());
   const times: number[] = [];
-  const movement = JSON.stringify([
-    { serviceId: "s", limitName: "maxCalls", amount: 1, featureId: "s-call", operationId: "used" },
-  ]);
   const session = await sql.reserve();
   for (let i = 0; !done.signal.aborted; i += 1) {
     const begun = performance.now();
-    const [row] = await session<{ outcomes: string }[]>`
+    const [row] = await session<{ outcome: string }[]>`
       with stamp as (
         select c.id, c.xmin::text || coalesce((
           select string_agg(' ' || u.xmin::text, '' order by u.position, u.service_id collate "C")
           from usage_levels u where u.contract_id = c.id), '') as stamp
         from contracts c where c.id = ${`contract-000000-${((i * 7919) % contracts) + 1}`}
       )
-      select outcomes from stamp, faregate_consume(array[id], array[stamp], array[id], ${movement}::json, now())`;
+      select faregate_consume_one(id, stamp, 's', 'maxCalls', 1, 's-call', 'used', null, now()) as outcome from stamp`;
     times.push(performance.now() - begun);
-    if (row?.outcomes !== "u") throw new Error(`a consumption was answered ${row?.outcomes}`);
+    if (row?.outcome.startsWith("u") !== true) throw new Error(`a consumption was answered ${row?.outcome}`);
     await pause(PACE_MS);
   }
   session.release();

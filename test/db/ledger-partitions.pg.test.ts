@@ -116,7 +116,8 @@ it("3,000 contracts that are written in turn leave at most one carried sum per b
       from generate_series(1, ${turns}::int) turn, usage_levels u where u.limit_name = 'maxTasks'
       order by turn, u.contract_id returning contract_id, service_id, limit_name, delta
     )
-    update usage_levels u set consumed = u.consumed + g.delta
+    update usage_levels u set consumed = u.consumed + g.delta,
+      used_tenths = faregate_used_tenths(u.consumed + g.delta, u.limit_value)
     from (select contract_id, service_id, limit_name, sum(delta) as delta from given group by 1, 2, 3) g
     where u.contract_id = g.contract_id and u.service_id = g.service_id and u.limit_name = g.limit_name`;
   await use(40, 10);
@@ -159,7 +160,9 @@ it("movements that are recorded, moved and deleted between the two halves of a c
       from usage_levels u join contracts c on c.id = u.contract_id where c.user_id = ${user} and u.limit_name = 'maxTasks'
       returning contract_id, limit_name, delta
     )
-    update usage_levels u set consumed = consumed + m.delta from moved m
+    update usage_levels u set consumed = consumed + m.delta,
+      used_tenths = faregate_used_tenths(consumed + m.delta, limit_value)
+    from moved m
     where u.contract_id = m.contract_id and u.limit_name = m.limit_name`;
   for (const user of ["gone", "both"]) await move(user, 2, 60);
   const rollUp = createRollUp(api.resources.db);

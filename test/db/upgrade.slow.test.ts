@@ -55,7 +55,14 @@ async function fill(): Promise<void> {
 
 /** Consumes 1 of a contract as both releases do. Returns false if the contract is gone, locked or has changed. */
 async function consume(contract: string): Promise<boolean> {
-  const movement = { serviceId: "s", limitName: "max", amount: 1, featureId: "s-f", operationId: "used" };
+  const movement = {
+    contractId: contract,
+    serviceId: "s",
+    limitName: "max",
+    amount: 1,
+    featureId: "s-f",
+    operationId: "used",
+  };
   const [row] = await old.client<{ outcomes: string }[]>`
     with stamp as (
       select c.id, c.xmin::text || coalesce((

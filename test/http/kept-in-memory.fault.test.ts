@@ -163,7 +163,7 @@ test("consumption reads first while the other application counts too, and decide
     for (const which of applications) await consume(which);
     const all = opened.flatMap(({ statements }) => statements);
     const per = (name: RegExp) => all.filter((one) => name.test(one)).length / applications.length;
-    return { reads: per(/faregate_balances\(|from usage_levels u/), writes: per(/faregate_consume\(/) };
+    return { reads: per(/faregate_balances\(|from usage_levels u/), writes: per(/faregate_consume(_one)?\(/) };
   };
   const inTurn = Array.from({ length: 20 }, (_, i) => i % 2);
   const alone = Array.from({ length: 20 }, () => 0);

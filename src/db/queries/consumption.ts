@@ -118,7 +118,15 @@ const isSumOfMovements = (decision: Decision) =>
   !changesHolds(decision) && decision.events.every(({ event }) => event.code !== "BUDGET_THRESHOLD_REACHED");
 const isMoving = (decision: Decision) => decision.consumptions.length > 0 || changesHolds(decision);
 
+/** Movements of one contract that faregate_consume_one counts for less than faregate_consume. */
+const MAX_ALONE = 4;
+
 async function count(client: ISql, decisions: readonly Decision[], now: Date): Promise<Outcome[]> {
+  const [decision] = decisions;
+  if (decision !== undefined && decisions.length === 1 && !changesHolds(decision) && !isDetailed(decision)) {
+    const [first, ...others] = decision.consumptions;
+    if (first !== undefined && others.length < MAX_ALONE) return [await countOne(client, decision, first, others, now)];
+  }
   const contractIds = decisions.map(({ contract }) => contract.contractId);
   const tags = decisions.map(({ contract }) => versionTag(contract));
   const moving = decisions.flatMap((one) => (isMoving(one) ? [one.contract.contractId] : []));
@@ -142,10 +150,27 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
   const [row] = await counting.catch((error: unknown) => {
     throw endedMeanwhile(error) ?? error;
   });
-  return decisions.map((_, i) => {
-    const kind = OUTCOMES[row?.outcomes?.[i] ?? "c"] ?? "changed";
-    return kind === "counted" ? { kind, version: row?.transaction ?? "" } : { kind };
-  });
+  return decisions.map((_, i) => outcomeOf(row?.outcomes?.[i], row?.transaction));
+}
+
+function outcomeOf(letter = "c", version?: string | null): Outcome {
+  const kind = OUTCOMES[letter] ?? "changed";
+  return kind === "counted" ? { kind, version: version ?? "" } : { kind };
+}
+
+/** Counts consumption of one contract that moves balances of limits and nothing else. */
+async function countOne(
+  client: ISql,
+  { contract }: Decision,
+  first: Consumption,
+  others: readonly Consumption[],
+  now: Date,
+): Promise<Outcome> {
+  const [row] = await client<{ outcome: string }[]>`
+    select faregate_consume_one(${contract.contractId}::text, ${versionTag(contract)}::text, ${first.serviceId}::text,
+      ${first.limitName}::text, ${String(first.amount)}::text::numeric, ${first.featureId}::text, ${first.operationId}::text,
+      ${others.length === 0 ? null : JSON.stringify(others)}::text::json, ${now.toISOString()}::text::timestamptz) as outcome`;
+  return outcomeOf(row?.outcome.charAt(0), row?.outcome.slice(1));
 }
 
 /**

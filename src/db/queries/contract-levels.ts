@@ -109,6 +109,7 @@ export async function putLevels(tx: Database, groups: readonly LevelGroup[], now
       period_value = excluded.period_value,
       period_unit = excluded.period_unit,
       limit_value = excluded.limit_value,
+      used_tenths = faregate_used_tenths(usage_levels.consumed, excluded.limit_value),
       counts_members = excluded.counts_members
   `);
 }

@@ -131,7 +131,9 @@ export async function changeMembers(
   if (moves.length === 0) return;
   await tx.execute(sql`
     with counted as (
-      update usage_levels set consumed = ${count}::integer where contract_id = ${contractId} and counts_members
+      update usage_levels set consumed = ${count}::integer,
+        used_tenths = faregate_used_tenths(${count}::integer, limit_value)
+      where contract_id = ${contractId} and counts_members
       returning organization_id, service_id, limit_name
     )
     insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
@@ -155,7 +157,8 @@ export async function countSeats(
       from usage_levels u join contracts c on c.id = u.contract_id
       where u.contract_id = any(${textArray(contractIds)}) and u.counts_members and u.consumed <> c.member_count
     ), counted as (
-      update usage_levels u set consumed = w.member_count, alerted_threshold = null, alerted_limit = null
+      update usage_levels u set consumed = w.member_count,
+        used_tenths = faregate_used_tenths(w.member_count, u.limit_value), alerted_threshold = null, alerted_limit = null
       from wrong w
       where u.contract_id = w.contract_id and u.service_id = w.service_id and u.limit_name = w.limit_name
       returning u.contract_id, u.organization_id, u.service_id, u.limit_name, w.member_count - w.consumed as delta

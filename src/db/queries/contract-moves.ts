@@ -83,8 +83,8 @@ export async function moveToVersion(
         from usage_levels where ${due}
       `);
       await tx.execute(sql`
-        update usage_levels set consumed = 0, running_since = reset_at + interval '1 millisecond',
-          alerted_threshold = null, alerted_limit = null
+        update usage_levels set consumed = 0, used_tenths = faregate_used_tenths(0, limit_value),
+          running_since = reset_at + interval '1 millisecond', alerted_threshold = null, alerted_limit = null
         where ${due}
       `);
     }

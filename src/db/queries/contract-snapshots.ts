@@ -275,8 +275,8 @@ export async function readSnapshots(
 }
 
 /**
- * Version tag of a contract with its balances, from all row versions. The SQL function faregate_consume computes the same
- * tag: equal tags mean that nothing changed.
+ * Version tag of a contract with its balances, from all row versions. The SQL functions that consume compute the same tag:
+ * equal tags mean that nothing changed.
  */
 export function versionTag({ version, levels }: ContractSnapshot): string {
   return [version, ...levels.map((level) => level.version)].join(" ");

@@ -53,7 +53,8 @@ export async function fillLimits(
   }));
   await tx.execute(sql`
     update usage_levels u
-    set limit_value = coalesce((filled.limits ->> u.limit_name)::numeric, 'Infinity')
+    set limit_value = coalesce((filled.limits ->> u.limit_name)::numeric, 'Infinity'),
+      used_tenths = faregate_used_tenths(u.consumed, coalesce((filled.limits ->> u.limit_name)::numeric, 'Infinity'))
     from json_to_recordset(${JSON.stringify(rows)}::json) as filled (contract_id text, service_id text, limits json)
     where u.contract_id = filled.contract_id and u.service_id = filled.service_id and u.limit_value is null
   `);

@@ -129,7 +129,8 @@ export async function writeUsage(
         budgets, units
       from movement
     )
-    update usage_levels u set consumed = u.consumed + m.amount
+    update usage_levels u set consumed = u.consumed + m.amount,
+      used_tenths = faregate_used_tenths(u.consumed + m.amount, u.limit_value)
     from (
       select "contractId", "serviceId", "limitName", sum(amount) as amount from movement where not "isLate"
       group by 1, 2, 3

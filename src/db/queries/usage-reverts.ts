@@ -61,7 +61,8 @@ export async function revertFeature(
         using (service_id, limit_name)
       where u.contract_id = ${input.contractId}
     ), changed as (
-      update usage_levels u set consumed = greatest(0, b.before - b.delta)
+      update usage_levels u set consumed = greatest(0, b.before - b.delta),
+        used_tenths = faregate_used_tenths(greatest(0, b.before - b.delta), u.limit_value)
       from balance b
       where u.contract_id = ${input.contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
       returning u.organization_id, u.service_id, u.limit_name, b.before, u.consumed

@@ -116,14 +116,15 @@ export async function moveLevels<L extends Level>(
           units json)
       group by service_id, limit_name
     ), balance as (
-      select u.service_id, u.limit_name, u.consumed as before, m.delta, m.reset_at, m.running_since, m.budgets,
-        m.units
+      select u.service_id, u.limit_name, u.consumed as before,
+        case when ${startsAtZero}::boolean then 0
+          else least(${String(Number.MAX_VALUE)}::numeric, greatest(0, u.consumed + m.delta)) end as after,
+        m.reset_at, m.running_since, m.budgets, m.units
       from usage_levels u join movement m using (service_id, limit_name)
       where u.contract_id = ${contractId}
     ), changed as (
       update usage_levels u set
-        consumed = case when ${startsAtZero}::boolean then 0
-          else least(${String(Number.MAX_VALUE)}::numeric, greatest(0, b.before + b.delta)) end,
+        consumed = b.after, used_tenths = faregate_used_tenths(b.after, u.limit_value),
         reset_at = coalesce(b.reset_at, u.reset_at),
         running_since = coalesce(b.running_since, u.running_since),
         alerted_threshold = case when ${startsAtZero}::boolean then null else u.alerted_threshold end,

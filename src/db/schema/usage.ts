@@ -50,7 +50,7 @@ export const usageLevels = pgTable(
      * Null until `npm run migrate` fills it in.
      */
     limitValue: amount("limit_value"),
-    /** Tenths of `limit_value` that are consumed: 0 to 10. A trigger maintains it; see faregate_used_tenths. */
+    /** Tenths of `limit_value` that are consumed: 0 to 10. Whoever changes either writes it, by faregate_used_tenths. */
     usedTenths: smallint("used_tenths"),
     /** The balance is the number of the contract's members, and only their list moves it. */
     countsMembers: boolean("counts_members").notNull().default(false),

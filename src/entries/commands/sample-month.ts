@@ -108,7 +108,8 @@ async function writeMonth(db: Database, organizationId: string, name: string, no
   for (let at = 0; at < movements.length; at += CHUNK)
     await db.insert(usageLedger).values(movements.slice(at, at + CHUNK));
   await db.execute(sql`
-    update usage_levels u set consumed = moved.sum
+    update usage_levels u set consumed = moved.sum,
+      used_tenths = faregate_used_tenths(moved.sum, u.limit_value)
     from (
       select l.contract_id, l.limit_name, sum(l.delta) as sum from usage_ledger l
       join contracts c on c.id = l.contract_id and c.organization_id = ${organizationId} and c.user_id like 'sample-%'
