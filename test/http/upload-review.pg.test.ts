@@ -112,7 +112,7 @@ describe.each(FAMILIES)("an upload to %s", (family) => {
         return body;
       },
       400,
-      /^Unexpected field$/,
+      /^INVALID DATA: The expectations field takes one file$/,
     ],
     [
       "a file beside them",
