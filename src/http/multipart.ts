@@ -55,9 +55,8 @@ export async function readMultipart<Name extends string>(
     const field = isWanted(name) ? (fields[name] ??= { files: [] }) : undefined;
     // An empty file input sends a file without name and content.
     if (part.isFile && (part.filename !== "" || part.size > 0)) {
-      if (!isWanted(name) || field === undefined) throw new Failure("invalid", "Unexpected field");
-      if (field.files.length > 0 && name !== repeated) {
-        throw new Failure("invalid", `INVALID DATA: The ${name} field takes one file`);
+      if (!isWanted(name) || field === undefined || (field.files.length > 0 && name !== repeated)) {
+        throw new Failure("invalid", "Unexpected field");
       }
       if (part.size > maxBytes[name]) throw new Failure("tooLarge", TOO_LARGE);
       field.files.push(exactText(part));

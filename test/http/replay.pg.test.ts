@@ -209,15 +209,6 @@ test("refuses a version and a draft at once", async () => {
   });
 });
 
-test("refuses two drafts at once by the name of the field", async () => {
-  const form = new FormData();
-  for (const version of ["3.0.0", "4.0.0"]) form.append("pricing", new Blob([draft(version)]), `${version}.yml`);
-  expect(await api.call<Answer>("POST", "/services/tasker/replay", { key, body: form })).toMatchObject({
-    status: 400,
-    body: { error: "INVALID DATA: The pricing field takes one file" },
-  });
-});
-
 test("moves configurations to their best fit, or where groups and renames send them", async () => {
   const placed = async (body: object) => {
     const { groups, totals } = (await replay({ pricingVersion: "2.0.0", ...body })).body;

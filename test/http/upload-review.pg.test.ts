@@ -112,7 +112,7 @@ describe.each(FAMILIES)("an upload to %s", (family) => {
         return body;
       },
       400,
-      /^INVALID DATA: The expectations field takes one file$/,
+      /^Unexpected field$/,
     ],
     [
       "a file beside them",

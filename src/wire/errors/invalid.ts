@@ -20,7 +20,6 @@ export const invalid: ErrorKind = {
         "INVALID DATA: The request body did not arrive completely",
         "INVALID DATA: The body is nested too deeply",
         "Unexpected field",
-        "INVALID DATA: The {field} field takes one file",
         "The client closed the request",
       ],
     },
