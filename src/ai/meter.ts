@@ -1,6 +1,6 @@
 import type { LanguageModelV3Usage } from "@ai-sdk/provider";
 import type { Faregate } from "../client/client.ts";
-import type { HoldAnswer, SettleAnswer } from "../client/back/holds.ts";
+import { extensionMs, type HoldAnswer, type SettleAnswer } from "../client/back/holds.ts";
 import type { Spender } from "../client/back/budgets.ts";
 import { type Denial, explainDenial } from "../client/back/denial.ts";
 import { LimitReachedError } from "./limit.ts";
@@ -28,7 +28,7 @@ export interface MeterOptions {
   readonly maxOutputTokens?: number | undefined;
   /** Estimates the input tokens of a prompt from its JSON text. Default: a token per 3 characters. */
   readonly countInput?: ((prompt: string) => number) | undefined;
-  /** Milliseconds between reports of a running answer. Default: 2,000. */
+  /** Milliseconds between reports of a running answer, at most a third of `duration`. Default: 2,000. */
   readonly reportEveryMs?: number | undefined;
   /** ISO 8601: how long a hold outlives a process that dies. Default: `PT1M`. */
   readonly duration?: string | undefined;
@@ -37,6 +37,8 @@ export interface MeterOptions {
   /** Keeps a Worker alive until the settlement is answered. */
   readonly waitUntil?: ((settled: Promise<unknown>) => void) | undefined;
 }
+
+const durationOf = ({ duration = "PT1M" }: MeterOptions) => duration;
 
 /** Tokens that count. */
 interface Tokens {
@@ -74,6 +76,7 @@ export class Meter {
   private characters = 0;
   private deltas = 0;
   private reported = 0;
+  private keptAt = 0;
   private isGone = false;
   private running: Promise<unknown> = Promise.resolve();
   private timer: ReturnType<typeof setInterval> | undefined;
@@ -99,7 +102,8 @@ export class Meter {
         // Either it covers one token after all, because rates are only estimated here, or the refusal names the budget.
         await meter.take(1, false);
       }
-      meter.timer = setInterval(() => void meter.report().catch(() => {}), options.reportEveryMs ?? 2_000);
+      const everyMs = Math.min(options.reportEveryMs ?? 2_000, extensionMs(durationOf(options)));
+      meter.timer = setInterval(() => void meter.report().catch(() => {}), everyMs);
     }
     return meter;
   }
@@ -112,7 +116,7 @@ export class Meter {
     const { client, options, input } = this;
     const answer = await client.usage.hold(options.userId, options.featureId, {
       consumption: costOf(options, { input, output }),
-      duration: options.duration ?? "PT1M",
+      duration: durationOf(options),
       partial,
       spender: options.spender,
     });
@@ -177,10 +181,14 @@ export class Meter {
     return needed <= this.allowed;
   }
 
-  /** Reports the total so far. Reports follow each other; a lost one is made up for by the next. */
+  /**
+   * Reports the total so far, also an unchanged one where the hold would end. Reports follow each other; a lost one is made up
+   * for by the next.
+   */
   private report(): Promise<unknown> {
     const { input, output } = this;
-    if (output === this.reported && output > 0) return this.running;
+    const isDue = performance.now() - this.keptAt >= extensionMs(durationOf(this.options));
+    if (output === this.reported && output > 0 && !isDue) return this.running;
     this.reported = output;
     return (this.running = this.running.then(() => this.keep(undefined, { input, output })));
   }
@@ -194,9 +202,10 @@ export class Meter {
         ...(more === undefined
           ? {}
           : { amounts: { ...zeros(options), ...costOf({ ...options, consumption: {} }, more) } }),
-        for: options.duration ?? "PT1M",
+        for: durationOf(options),
       });
       this.rest = answer;
+      this.keptAt = performance.now();
       if (!answer.eval) this.isGone = true;
       return answer.eval ? answer : undefined;
     } catch (error) {

@@ -82,7 +82,7 @@ interface Run {
   reported: readonly Item[];
 }
 
-/** Asks one server. @throws CliFailure when it cannot be reached. */
+/** Asks one server. @throws CliFailure when it cannot be reached, or stays too busy. */
 type Ask = (method: "GET" | "POST", path: string) => Promise<Compared>;
 
 async function compareKey(run: Run): Promise<{ differences: Difference[]; users: number }> {
@@ -196,20 +196,56 @@ function both(old: Ask, now: Ask, method: "GET" | "POST", path: string): Promise
   return Promise.all([old(method, path), now(method, path)]);
 }
 
+/** Statuses of a server that is too busy, or is restarted, or of a proxy without its server. They answer no question. */
+const UNANSWERED: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
+/** Waits before each retry, unless the server names one. */
+const WAITS_MS = [500, 1_000, 2_000, 4_000];
+/** Longest wait that a server can name. */
+const LONGEST_WAIT_MS = 60_000;
+/** Time limit of one request. */
+const TIMEOUT_MS = 60_000;
+
+/** Attempt that brought no answer to the question. */
+interface Unanswered {
+  failure: CliFailure;
+  /** Wait that the server asks for. */
+  waitMs?: number;
+}
+
+/** Asks one server, with retries: no question consumes anything. */
 function asking({ key, io }: Run, url: string, limit: Limit): Ask {
   const base = baseOf(url);
+  // An address that has never answered is more likely to be wrong than busy.
+  let hasAnswered = false;
+  const attempt = async (method: "GET" | "POST", path: string): Promise<Compared | Unanswered> => {
+    try {
+      const headers = { "x-api-key": key, ...(method === "POST" ? { "content-type": "application/json" } : {}) };
+      const answer = await io.fetch(`${base}${path}`, {
+        method,
+        headers,
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+        ...(method === "POST" ? { body: "{}" } : {}),
+      });
+      const { status } = answer;
+      const text = await answer.text();
+      hasAnswered = true;
+      if (!UNANSWERED.has(status)) return { status, body: bodyOf(text) };
+      const failure = new CliFailure(`${url} keeps answering ${status} to ${method} ${path}. Compare again later.`);
+      const seconds = answer.headers.get("retry-after") ?? "";
+      return { failure, ...(/^\d+$/.test(seconds) ? { waitMs: Number(seconds) * 1_000 } : {}) };
+    } catch (error) {
+      return { failure: new CliFailure(`${url} cannot be reached: ${reasonOf(error)}`, { cause: error }) };
+    }
+  };
   return (method, path) =>
     limit(async () => {
-      try {
-        const headers = { "x-api-key": key, ...(method === "POST" ? { "content-type": "application/json" } : {}) };
-        const answer = await io.fetch(`${base}${path}`, {
-          method,
-          headers,
-          ...(method === "POST" ? { body: "{}" } : {}),
-        });
-        return { status: answer.status, body: bodyOf(await answer.text()) };
-      } catch (error) {
-        throw new CliFailure(`${url} cannot be reached: ${reasonOf(error)}`, { cause: error });
+      for (let attempts = 0; ; attempts += 1) {
+        const outcome = await attempt(method, path);
+        if (!("failure" in outcome)) return outcome;
+        const usualMs = hasAnswered ? WAITS_MS[attempts] : undefined;
+        if (usualMs === undefined) throw outcome.failure;
+        const waitMs = Math.min(outcome.waitMs ?? usualMs, LONGEST_WAIT_MS);
+        await new Promise((resolve) => setTimeout(resolve, waitMs));
       }
     });
 }

@@ -4,8 +4,9 @@
  */
 import type { Faregate } from "../client/client.ts";
 import type { Spender } from "../client/back/budgets.ts";
-import type { HoldAnswer } from "../client/back/holds.ts";
+import { extensionMs, type HoldAnswer } from "../client/back/holds.ts";
 import { type Denial, explainDenial } from "../client/back/denial.ts";
+import type { UsageItem } from "../client/back/usage-items.ts";
 
 export type { Denial } from "../client/back/denial.ts";
 
@@ -38,7 +39,7 @@ export interface ToolMeterOptions {
   readonly spender?: Spender | undefined;
   /** By the name of the tool. Others are not metered. */
   readonly tools: Readonly<Record<string, ToolTerms>>;
-  /** ISO 8601: how long a hold outlives a call that never ends. Default: `PT5M`. */
+  /** ISO 8601: how long a hold outlives a process that dies. A running call extends it. Default: `PT5M`. */
   readonly duration?: string | undefined;
 }
 
@@ -110,6 +111,9 @@ async function callMetered(
   if (!answer.eval) return denied(answer);
   const holdId = answer.hold?.id;
   if (holdId === undefined) return call();
+  // An extension that fails is repeated by the next.
+  const extend = () => void client.usage.extend(holdId, duration).catch(() => {});
+  const extensions = setInterval(extend, extensionMs(duration));
   let result: ToolResult;
   try {
     result = await call();
@@ -117,15 +121,28 @@ async function callMetered(
     // A hold that cannot be released ends by itself; the caller needs the error of the tool.
     await client.usage.release(holdId).catch(() => {});
     throw error;
+  } finally {
+    clearInterval(extensions);
   }
   if (result.isError === true && cost === undefined) await client.usage.release(holdId);
-  else {
-    const { eval: isSettled, hold } = await client.usage.settle(holdId, cost?.(result) ?? amounts);
-    // More than is left: the held amounts are counted in any case.
-    if (!isSettled) await client.usage.settle(holdId, hold.amounts);
-  }
+  else await settle(client, holdId, { userId, featureId, amounts: cost?.(result) ?? amounts, spender });
   return result;
 }
+
+/** Counts what a call took. A hold that has ended, as after 24 hours, no longer counts it, so it is recorded then. */
+async function settle(client: ToolMeterClient, holdId: string, use: UsageItem): Promise<void> {
+  try {
+    const { eval: isSettled, hold } = await client.usage.settle(holdId, use.amounts);
+    // More than is left: the held amounts are counted in any case.
+    if (!isSettled) await client.usage.settle(holdId, hold.amounts);
+  } catch (error) {
+    if (!hasEnded(error)) throw error;
+    await client.usage.record([{ ...use, key: holdId }]);
+  }
+}
+
+const hasEnded = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && "status" in error && error.status === 409;
 
 /** The part of an answer that explains a denial. `amounts` is the cost of units. */
 type Rest = Pick<Denial, "remaining" | "resetAt" | "budget"> & Pick<HoldAnswer, "amounts">;

@@ -1,7 +1,7 @@
 import { streamText, generateText, wrapLanguageModel } from "ai";
 import { convertArrayToReadableStream, MockLanguageModelV3 } from "ai/test";
 import type { LanguageModelV3StreamPart, LanguageModelV3Usage } from "@ai-sdk/provider";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { limitOf, LIMIT_FINISH, LimitReachedError, meterTokens, type MeterOptions } from "../../src/ai/ai.ts";
 import { Faregate } from "../../src/client/client.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
@@ -18,6 +18,8 @@ let api: TestApi;
 let key: string;
 /** Calls to the service, by method and path. */
 const calls: string[] = [];
+/** End of the hold that was reported last. */
+let keptUntil = 0;
 let client: Faregate;
 beforeAll(async () => {
   api = await createTestApi();
@@ -27,9 +29,13 @@ beforeAll(async () => {
   client = new Faregate({
     url: ORIGIN,
     apiKey: key,
-    fetch: (input, init) => {
+    fetch: async (input, init) => {
       calls.push(`${init?.method} ${String(input).replace(ORIGIN, "")}`);
-      return fetch(input, init);
+      const answer = await fetch(input, init);
+      if (String(input).includes("keep=true") && answer.ok) {
+        keptUntil = Date.parse((await answer.clone().json()).hold.until);
+      }
+      return answer;
     },
   });
 });
@@ -178,6 +184,52 @@ describe("a stream", () => {
     for await (const _ of stream);
     expect(calls.filter((call) => call.includes("keep=true")).length).toBeGreaterThan(0);
     expect(await levelOf(userId)).toEqual([INPUT + 3, 0]);
+  });
+});
+
+describe("a pause longer than the hold", () => {
+  const start = Date.parse("2025-06-15T10:00:00.000Z");
+  afterEach(() => api.setNow(new Date(start)));
+
+  test.each([10, 60_000])("in mid-answer loses nothing, with reports every %i ms", async (reportEveryMs) => {
+    const userId = await subscribed();
+    let clock = start;
+    const pause = async () => {
+      for (let passed = 0; passed < 3; passed += 1) {
+        api.setNow(new Date((clock += 900)));
+        await expect.poll(() => keptUntil, { timeout: 10_000 }).toBe(clock + 1_000);
+      }
+    };
+    const rest = [...textParts(words), finish()];
+    const inner = new MockLanguageModelV3({
+      doStream: async () => ({
+        stream: new ReadableStream<LanguageModelV3StreamPart>(
+          {
+            async pull(controller) {
+              if (rest.length === 5) await pause();
+              const part = rest.shift();
+              if (part === undefined) controller.close();
+              else controller.enqueue(part);
+            },
+          },
+          { highWaterMark: 0 },
+        ),
+      }),
+    });
+    const failures: unknown[] = [];
+    const middleware = meterTokens(client, {
+      userId,
+      featureId: "scribe-write",
+      limitId: LIMIT,
+      countInput: () => INPUT,
+      duration: "PT1S",
+      reportEveryMs,
+      onError: (error) => failures.push(error),
+    });
+    const { stream } = await wrapLanguageModel({ model: inner, middleware }).doStream({ prompt: [] });
+    for await (const _ of stream);
+    expect(failures).toEqual([]);
+    expect(await levelOf(userId)).toEqual([INPUT + 25, 0]);
   });
 });
 

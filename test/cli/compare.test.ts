@@ -471,6 +471,48 @@ it("exits with 2 when nothing was compared", async () => {
   );
 });
 
+describe("a server that does not answer for a moment", () => {
+  const user = `${NEW}/api/v1/features/u1`;
+  /** Compares equal servers, of which the new one answers the first `times` calls of an evaluation in this way. */
+  async function interrupted(times: number, failing: () => Response) {
+    const answers = server().answers();
+    let left = times;
+    const fetching = async (input: string | URL | Request, init?: RequestInit) => {
+      if (String(input) === user && left > 0) {
+        left -= 1;
+        return failing();
+      }
+      const line = `${init?.method ?? "GET"} ${String(input).replace(/^.*\/api\/v1/, "")}`;
+      const { status, body } = answers[line] ?? ok([]);
+      return new Response(JSON.stringify(body), { status });
+    };
+    const args = ["compare", "--old", OLD, "--new", NEW, "--key", "k"];
+    return runFaregate(args, {}, { fetch: fetching, now: () => new Date(NOW) });
+  }
+  const busy = (status: number) => () => new Response("busy", { status, headers: { "retry-after": "0" } });
+  const unreachable = () => {
+    throw new TypeError("fetch failed", { cause: Object.assign(new Error(), { code: "ECONNRESET" }) });
+  };
+
+  it.each([
+    ["429", busy(429)],
+    ["502", busy(502)],
+    ["503", busy(503)],
+    ["504", busy(504)],
+    ["a lost connection", unreachable],
+  ])("is asked again after %s, which is no difference", async (_, failing) => {
+    expect(await interrupted(1, failing)).toMatchObject({ code: 0, err: "" });
+  });
+
+  it("ends the comparison if it stays so, and is no difference either", async () => {
+    expect(await interrupted(Infinity, busy(503))).toMatchObject({
+      code: 2,
+      out: "",
+      err: `faregate: ${NEW} keeps answering 503 to POST /features/u1. Compare again later.\n`,
+    });
+  });
+});
+
 it("accepts the base of the HTTP interface as an address, as the other commands do", async () => {
   const urls: string[] = [];
   const answer = async (input: string | URL | Request) => {

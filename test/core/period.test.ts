@@ -6,6 +6,8 @@ import {
   isBelowOneSecond,
   lastBoundary,
   nextBoundary,
+  type Renewal,
+  renewedBillingEnd,
   runningDays,
 } from "../../src/core/period.ts";
 import { PERIOD_UNITS } from "../../src/core/pricing/model.ts";
@@ -186,5 +188,74 @@ describe("runningDays", () => {
     expect(
       runningDays({ startDate: at(startDate), endDate: at(endDate), renewalValue, renewalUnit, renewalDays }),
     ).toBe(wanted);
+  });
+});
+
+describe("renewedBillingEnd", () => {
+  const DAY_MS = 86_400_000;
+  const later = (moment: Date, milliseconds: number) => new Date(moment.getTime() + milliseconds);
+  const monthly = (endDate: string): Renewal => ({
+    startDate: at("2025-01-31T10:00:00.000Z"),
+    endDate: at(endDate),
+    renewalDays: 30,
+    renewalValue: 1,
+    renewalUnit: "MONTH",
+  });
+
+  it.each([
+    ["just after the end", "2025-02-28T10:00:00.000Z", "2025-02-28T10:00:00.001Z", "2025-03-31T10:00:00.000Z", 31],
+    ["just before a boundary", "2025-02-28T10:00:00.000Z", "2025-03-31T09:59:59.999Z", "2025-03-31T10:00:00.000Z", 31],
+    ["on a boundary", "2025-02-28T10:00:00.000Z", "2025-03-31T10:00:00.000Z", "2025-04-30T10:00:00.000Z", 30],
+    ["just after a boundary", "2025-02-28T10:00:00.000Z", "2025-03-31T10:00:00.001Z", "2025-04-30T10:00:00.000Z", 30],
+    ["after a year", "2025-02-28T10:00:00.000Z", "2026-02-28T10:00:00.000Z", "2026-03-31T10:00:00.000Z", 31],
+    ["from a given end", "2025-02-11T00:00:00.000Z", "2025-02-11T00:00:00.001Z", "2025-02-28T10:00:00.000Z", 28],
+  ] as const)("on the calendar, %s", (_, endDate, now, wanted, days) => {
+    const renewal = monthly(endDate);
+    const renewed = renewedBillingEnd(renewal, at(now));
+    expect(renewed.toISOString()).toBe(wanted);
+    expect(runningDays({ ...renewal, endDate: renewed })).toBe(days);
+  });
+
+  it.each([
+    [1, 1],
+    [10 * DAY_MS - 1, 1],
+    [10 * DAY_MS, 2],
+    [10 * DAY_MS + 1, 2],
+    [30 * DAY_MS, 4],
+  ])("by days, %d ms after the end, is %d periods later", (late, periods) => {
+    const endDate = at("2025-01-31T10:00:00.000Z");
+    const renewal = { startDate: endDate, endDate, renewalDays: 10, renewalValue: null, renewalUnit: null };
+    expect(renewedBillingEnd(renewal, later(endDate, late))).toEqual(later(endDate, periods * 10 * DAY_MS));
+  });
+
+  it("late and once, as each time in time", () => {
+    const start = fc.date({ min: at("2000-01-01T00:00:00Z"), max: at("2030-01-01T00:00:00Z"), noInvalidDate: true });
+    const period = fc.record({
+      value: fc.integer({ min: 1, max: 40 }),
+      unit: fc.constantFrom("DAY" as const, "MONTH" as const, "YEAR" as const, null),
+    });
+    fc.assert(
+      fc.property(
+        start,
+        period,
+        fc.integer({ min: 1, max: 12 }),
+        fc.constantFrom(-1, 0, 1),
+        (startDate, each, n, ms) => {
+          const { value, unit } = each;
+          const isByDays = unit === null;
+          const renewal: Renewal = {
+            startDate,
+            endDate: addPeriod(startDate, { value, unit: unit ?? "DAY" }),
+            renewalDays: isByDays ? value : 30,
+            renewalValue: isByDays ? null : value,
+            renewalUnit: unit,
+          };
+          const now = later(addPeriod(startDate, { value, unit: unit ?? "DAY" }, n + 1), ms);
+          let { endDate } = renewal;
+          for (; endDate <= now;) endDate = renewedBillingEnd({ ...renewal, endDate }, later(endDate, 1));
+          expect(renewedBillingEnd(renewal, now)).toEqual(endDate);
+        },
+      ),
+    );
   });
 });

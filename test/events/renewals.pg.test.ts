@@ -67,6 +67,42 @@ it("the sweep and an evaluation extend a contract to the same end", async () => 
   expect(one.billingPeriod).toEqual(other.billingPeriod);
 });
 
+const DAYS = { renewalDays: 10 };
+const MONTHS = { renewalPeriod: { value: 1, unit: "MONTH" } };
+it.each([
+  ["days", DAYS, "2025-07-05T10:00:00.000Z", "2025-07-15T10:00:00.000Z", 10],
+  ["months", MONTHS, "2025-08-15T10:00:00.000Z", "2025-09-15T10:00:00.000Z", 31],
+] as const)(
+  "a contract that renews by %s is renewed once at the exact end of a later period, and then in time",
+  async (unit, chosen, boundary, next, days) => {
+    const users = [`late-${unit}`, `asked-${unit}`];
+    for (const user of users) {
+      await contract(api, key, user, { billingPeriod: { autoRenew: true, ...chosen } });
+    }
+    const [swept = "", asked = ""] = users;
+    const renew = async (moment: Date) => {
+      api.setNow(moment);
+      expect((await consume(api, key, asked, {})).status).toBe(200);
+      await sweep(moment);
+      // Contracts of the other tests renew, too.
+      const ours = (await renewals()).filter(({ userId }) => users.includes(String(userId)));
+      return ours.map(({ userId, endDate }) => [userId, endDate]);
+    };
+    const first = new Date((await show(api, key, swept)).billingPeriod.endDate);
+    expect(await renew(first), "the last millisecond belongs to the period").toEqual([]);
+    const due = new Date(boundary);
+    expect(await renew(due)).toEqual(users.toReversed().map((user) => [user, next]));
+    expect(await renew(new Date(due.getTime() + 1))).toEqual([]);
+    for (const user of users) {
+      expect((await show(api, key, user)).billingPeriod).toMatchObject({ endDate: next, renewalDays: days });
+    }
+    const end = new Date(next);
+    expect(await renew(end)).toEqual([]);
+    const renewed = await renew(new Date(end.getTime() + 1));
+    expect(renewed.map(([user]) => user)).toEqual(users.toReversed());
+  },
+);
+
 it("sweeps and evaluations at once extend each of many contracts exactly once", async () => {
   const users = Array.from({ length: 12 }, (_, number) => `raced-${number}`);
   const made = await Promise.all(users.map((user) => renewing(user)));

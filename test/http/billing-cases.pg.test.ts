@@ -398,6 +398,39 @@ test("a payment buys one block however often its message arrives, and a refund t
   await expectBalancesMatchLedger(api.database);
 });
 
+test("a payment without user is that of the one user whom subscriptions of its customer name, in any order", async () => {
+  await connect({ prices: { ...PRICES, price_credits: { service: "tasker", limit: "maxTasks", amount: 100 } } });
+  const pay = async (payment: string) => {
+    const session = {
+      id: `cs_${payment}`,
+      mode: "payment",
+      payment_status: "paid",
+      payment_intent: payment,
+      customer: "cus_1",
+      metadata: { price: "price_credits" },
+    };
+    return (await stripe.send(eventOf("checkout.session.completed", session, at(0), `evt_${payment}`))).body;
+  };
+  const blocks = async (userId: string) =>
+    (await api.call<{ data: object[] }>("GET", `/contracts/${userId}/blocks`, { key: api.callers.all.key })).body.data;
+  expect(await pay("before")).toEqual({ outcome: "waiting", reason: "No message has named the user of before yet" });
+  await send("created", { id: "sub_other", customer: "cus_2", metadata: { userId: "bea" } }, at(0));
+  expect(await messages("?outcome=waiting")).toHaveLength(1);
+  expect((await send("created", {}, at(0))).outcome).toBe("applied");
+  expect(await pay("after")).toEqual({ outcome: "applied", reason: null });
+  expect(await blocks("ada")).toMatchObject([{ reason: "Payment after" }, { reason: "Payment before" }]);
+  expect(await messages("?user=ada")).toMatchObject([
+    { id: "evt_after" },
+    {},
+    { id: "evt_before", outcome: "applied" },
+  ]);
+  // Of two users of one customer, nobody knows who has paid.
+  await send("created", { id: "sub_2", metadata: { userId: "bea" } }, at(0));
+  expect((await pay("unclear")).outcome).toBe("waiting");
+  expect(await blocks("bea")).toEqual([]);
+  await expectBalancesMatchLedger(api.database);
+});
+
 test("a refund takes nothing from a payment whose id begins alike", async () => {
   const standard = await connectProvider(
     api,

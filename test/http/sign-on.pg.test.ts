@@ -11,6 +11,7 @@ import {
   type TestProvider,
 } from "../support/oidc-provider.ts";
 
+const NO_FAULTS = { hangs: undefined, stalls: undefined, drops: undefined, fails: undefined };
 const CALLBACK = "http://localhost/api/v1/auth/oidc/callback";
 
 let provider: TestProvider;
@@ -36,7 +37,7 @@ beforeAll(async () => {
   api = await createTestApi({ settings: { signOn: settings } });
 });
 beforeEach(() => api.setNow(new Date()));
-afterEach(() => Object.assign(provider, { visitor: "ada", hangs: undefined, fails: undefined, forge: undefined }));
+afterEach(() => Object.assign(provider, { visitor: "ada", ...NO_FAULTS, forge: undefined }));
 afterAll(async () => {
   await api.close();
   await provider.close();
@@ -267,9 +268,12 @@ describe("a provider in trouble", () => {
     api.resources.signOn = createSignOnProvider(settings, api.resources.now);
   };
 
-  test.each([["hangs"], ["fails"]] as const)(
-    "%s: said, though no answer comes, at the start and at the callback",
-    async (fault) => {
+  test.each([
+    ["hangs", "unavailable", /^the provider did not answer in time, code unavailable; operation timed out/],
+    ["fails", "token", /^the provider's answer proves nothing, code token; /],
+  ] as const)(
+    "%s: said at the start, and at the callback as %s, of which the log has the reason",
+    async (fault, code, reason) => {
       fresh();
       provider[fault] = /./;
       const started = await api.app.request("/api/v1/auth/oidc/start");
@@ -278,10 +282,22 @@ describe("a provider in trouble", () => {
       const visit = await go();
       provider[fault] = /^\/token/;
       const answer = await comeBack(visit);
-      expect(failureOf(answer)).toEqual(failed("token"));
+      expect(failureOf(answer)).toEqual(failed(code));
       expect(await answer.text()).toBe("");
+      const warned = api.logged.findLast(({ level }) => level === "warn");
+      expect(warned?.detail).toEqual(expect.stringMatching(reason));
     },
   );
+
+  test("hangs in the middle of an answer, or is gone: unavailable", async () => {
+    const stalled = await go();
+    provider.stalls = /^\/token/;
+    expect(failureOf(await comeBack(stalled))).toEqual(failed("unavailable"));
+    provider.stalls = undefined;
+    const refused = await go();
+    provider.drops = /^\/token/;
+    expect(failureOf(await comeBack(refused))).toEqual(failed("unavailable"));
+  });
 
   test("goes on with the sessions that there are", async () => {
     const { call } = await signOn("lasting", { preferred_username: "lasting" });

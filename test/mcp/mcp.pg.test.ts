@@ -15,11 +15,18 @@ const LIMIT = "tasker-maxTasks";
 let api: TestApi;
 let key: string;
 let client: Faregate;
+/** End of the last hold that was extended. */
+let extendedTo = 0;
 beforeAll(async () => {
   api = await createTestApi();
   key = api.callers.all.key;
   await upload(api, key, tasker({ maxTasks: 5 }));
-  client = new Faregate({ url: ORIGIN, apiKey: key, fetch: inProcess(api).fetch });
+  const line = inProcess(api);
+  line.onAnswer = async (path, answer) => {
+    if (path.includes("extend=") && answer.ok) extendedTo = Date.parse((await answer.clone().json()).until);
+    return answer;
+  };
+  client = new Faregate({ url: ORIGIN, apiKey: key, fetch: line.fetch });
 });
 afterAll(async () => {
   expect((await checkLedger(api.resources.db)).violations).toEqual([]);
@@ -39,14 +46,19 @@ const TOOLS: ToolMeterOptions["tools"] = {
 };
 const taken = (content: unknown): number => (content as { tasks: number }).tasks;
 
+const noWork = async () => {};
+
 /** A server with metered tools and a free one, and a client of it. */
-async function connected(userId: string, spender?: string) {
+async function connected(userId: string, options: Pick<ToolMeterOptions, "spender" | "duration"> = {}, work = noWork) {
   const server = new McpServer({ name: "tasks", version: "1.0.0" });
-  const metered = meterTools(server, client, { userId, spender, tools: TOOLS });
+  const metered = meterTools(server, client, { userId, ...options, tools: TOOLS });
   metered.registerTool(
     "plan",
     { description: "Plans tasks", inputSchema: z.object({ tasks: z.number() }) },
-    async ({ tasks }) => ({ content: [], structuredContent: { tasks } }),
+    async ({ tasks }) => {
+      await work();
+      return { content: [], structuredContent: { tasks } };
+    },
   );
   metered.registerTool("fail", { description: "Fails" }, async () => {
     throw new Error("No luck");
@@ -123,7 +135,7 @@ test("a call that took more than is left counts what it held", async () => {
 
 test("a tool that counts nothing obeys the budgets of the one who spends", async () => {
   await contract(api, key, "dan");
-  const { names, call, refresh, close } = await connected("dan", "ann/agent");
+  const { names, call, refresh, close } = await connected("dan", { spender: "ann/agent" });
   expect(await call("board")).not.toHaveProperty("isError", true);
   await client.contracts.budgets.put("dan", "none", { limit: LIMIT, spender: "ann", amount: 0, window: "life" });
   expect(await call("board")).toMatchObject({
@@ -144,5 +156,31 @@ test("a feature that does not exist is an error, not a limit", async () => {
     content: [{ text: expect.stringContaining("tasker-bord") }],
   });
   expect(await call("typo")).not.toHaveProperty("structuredContent");
+  await close();
+});
+
+let clock = Date.parse("2025-06-15T10:00:00.000Z");
+const advance = (milliseconds: number) => api.setNow(new Date((clock += milliseconds)));
+
+test("a call that takes longer than its hold keeps it open, and counts what it took", async () => {
+  await contract(api, key, "fay");
+  const { call, close } = await connected("fay", { duration: "PT1S" }, async () => {
+    for (let passed = 0; passed < 3; passed += 1) {
+      await expect.poll(() => extendedTo, { timeout: 10_000 }).toBe(clock + 1_000);
+      advance(900);
+    }
+  });
+  expect(await call("plan", 2)).toMatchObject({ structuredContent: { tasks: 2 } });
+  expect(await client.contracts.holds("fay", { state: "all" })).toMatchObject({ data: [{ state: "settled" }] });
+  expect(await consumed(api, key, "fay")).toBe(2);
+  await close();
+});
+
+test("a call whose hold has ended is counted all the same", async () => {
+  await contract(api, key, "gus");
+  const { call, close } = await connected("gus", {}, async () => advance(600_000));
+  expect(await call("plan", 2)).toMatchObject({ structuredContent: { tasks: 2 } });
+  expect(await client.contracts.holds("gus", { state: "all" })).toMatchObject({ data: [{ state: "expired" }] });
+  expect(await consumed(api, key, "gus")).toBe(2);
   await close();
 });

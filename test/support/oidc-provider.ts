@@ -24,8 +24,10 @@ export interface TestProvider {
   accounts: Map<string, AccountClaims>;
   /** The account that the next visitor signs in with; null for one who refuses. */
   visitor: string | null;
-  /** Faults: requests of a path that are never answered, or answered with 500. */
+  /** Faults: requests of a path that are never answered, answered in part, cut off, or answered with 500. */
   hangs: RegExp | undefined;
+  stalls: RegExp | undefined;
+  drops: RegExp | undefined;
   fails: RegExp | undefined;
   /** Replaces claims and header of the next ID tokens, which are signed again. Null: alg none. */
   forge: ((payload: JWTPayload) => { payload?: JWTPayload; header?: Partial<JWTHeaderParameters> } | null) | undefined;
@@ -57,6 +59,8 @@ export async function startProvider(redirectUri: string): Promise<TestProvider> 
     accounts: new Map(),
     visitor: "ada",
     hangs: undefined,
+    stalls: undefined,
+    drops: undefined,
     fails: undefined,
     forge: undefined,
     logoutToken: async (sub, sid) => {
@@ -135,6 +139,14 @@ export async function startProvider(redirectUri: string): Promise<TestProvider> 
     handle = async (request, response) => {
       const path = request.url ?? "/";
       if (provider.hangs?.test(path)) return;
+      if (provider.stalls?.test(path)) {
+        response.writeHead(200, { "content-type": "application/json" }).write("{");
+        return;
+      }
+      if (provider.drops?.test(path)) {
+        request.socket.destroy();
+        return;
+      }
       if (provider.fails?.test(path)) {
         response.writeHead(500).end("provider trouble <script>");
         return;

@@ -1,3 +1,4 @@
+import { durationIn, MIN_HOLD_MS } from "../../core/holds.ts";
 import { isObject } from "../pricing-token.ts";
 import type { BudgetReached } from "./budgets.ts";
 import type { Optional } from "./subscription.ts";
@@ -38,6 +39,12 @@ export type HoldQuery = Optional<{
   /** Id of a hold: only older ones. */
   before: string;
 }>;
+
+/**
+ * Milliseconds between two extensions of a hold by its duration: a third of it, so that one of them may fail.
+ * @internal
+ */
+export const extensionMs = (duration: string): number => (durationIn(duration) ?? MIN_HOLD_MS) / 3;
 
 /** Rest of the limits after a call. */
 export interface Remaining {

@@ -74,6 +74,24 @@ export async function readSubscriptions(
     );
 }
 
+/**
+ * Finds the user of a customer's subscriptions; null for none and for several. Reads every subscription of the connection,
+ * which only a payment without user is worth.
+ */
+export async function subscribedUser(tx: Database, connectionId: string, customer: string): Promise<string | null> {
+  const users = await tx
+    .selectDistinct({ userId: billingSubscriptions.userId })
+    .from(billingSubscriptions)
+    .where(
+      and(
+        eq(billingSubscriptions.connectionId, connectionId),
+        sql`${billingSubscriptions.register}->>'customer' = ${customer}`,
+      ),
+    )
+    .limit(2);
+  return users.length === 1 ? (users[0]?.userId ?? null) : null;
+}
+
 /** Stores what is known of subscriptions, of which each is named once. */
 export async function putSubscriptions(
   tx: Database,

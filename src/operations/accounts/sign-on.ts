@@ -5,7 +5,7 @@ import { sessions, usedProofs } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
 import { openApiKey, sealSecret } from "../credentials.ts";
 import { Failure } from "../errors.ts";
-import type { Logout, ProvenIdentity, SignOnProvider } from "../state/sign-on-provider.ts";
+import { type Logout, type ProvenIdentity, type SignOnProvider, UnansweredError } from "../state/sign-on-provider.ts";
 import { beginSession, endSession, type Visitor } from "./session-rows.ts";
 import { accountOfIdentity, linkIdentity } from "./sign-on-accounts.ts";
 import { SignOnFailure } from "./sign-on-failure.ts";
@@ -110,6 +110,9 @@ async function finishAt(provider: SignOnProvider, flow: Flow, query: URLSearchPa
   try {
     return await provider.finish(callback, flow);
   } catch (cause) {
+    if (cause instanceof UnansweredError) {
+      throw new SignOnFailure("unavailable", "the provider did not answer in time", cause.cause);
+    }
     throw new SignOnFailure("token", "the provider's answer proves nothing", cause);
   }
 }

@@ -1,4 +1,4 @@
-import { and, asc, eq, or, type SQL } from "drizzle-orm";
+import { and, asc, eq, or, type SQL, sql } from "drizzle-orm";
 import type { BillingMessage, BillingOutcome, LinkContent } from "../../core/billing/message.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { putLink } from "../../db/queries/billing-messages.ts";
@@ -55,7 +55,8 @@ export async function handleMessage(
 /**
  * Carries out one message, or several shareable ones of one connection with as few statements as one. Their names are locked, and
  * each is of another subscription. Adds to the records, which the caller writes. A refusal of one rolls back all that it has changed.
- * The first message that names the user of a subscription also carries out those of the subscription that waited for it.
+ * The first message that names the user of a subscription also carries out those of the subscription, and payments of its customer,
+ * that waited for it.
  * `ahead`: what the caller has read for them. Returns the results in their order.
  * @throws Failure if one of several is refused, and OneUserTwice: roll back and carry out fewer.
  */
@@ -95,11 +96,19 @@ export async function handleMessages(
   const named = subscriptions.flatMap(({ message: { id, content } }) => {
     const outcome = followed.get(id)?.outcome ?? "failed";
     const isNamed = content.userId !== null && FOLLOWED.has(outcome) && !known.has(content.subscription);
-    return isNamed ? content.subscription : [];
+    return isNamed ? content : [];
   });
   const [first] = subscriptions;
   if (first !== undefined && named.length > 0) {
-    await carryOutWaiting(ctx, first.connection, isAnyOf(billingMessages.subscription, named), records);
+    const customers = named.flatMap(({ customer }) => customer ?? []);
+    const areNamed = or(
+      isAnyOf(
+        billingMessages.subscription,
+        named.map(({ subscription }) => subscription),
+      ),
+      and(isAnyOf(billingMessages.customer, customers), sql`${billingMessages.content}->>'kind' = 'payment'`),
+    );
+    await carryOutWaiting(ctx, first.connection, areNamed, records);
   }
   return handled;
 }

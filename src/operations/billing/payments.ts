@@ -2,7 +2,7 @@ import { and, eq, sql } from "drizzle-orm";
 import { unmappedReason } from "../../core/billing/decide.ts";
 import type { PaymentContent } from "../../core/billing/message.ts";
 import { mapBlocks } from "../../core/billing/terms.ts";
-import { findPaidBlocks } from "../../db/queries/billing.ts";
+import { findPaidBlocks, subscribedUser } from "../../db/queries/billing.ts";
 import { linkedUser } from "../../db/queries/billing-messages.ts";
 import { billingMessages } from "../../db/schema.ts";
 import { giveBlock, revokeBlock } from "../blocks/give.ts";
@@ -28,7 +28,7 @@ export async function pay(
 ): Promise<HandledMessage> {
   const { id: connectionId, organizationId, prices } = connection;
   const { payment, customer } = content;
-  const userId = content.userId ?? (await linkedUser(ctx.db, connectionId, { subscription: null, customer }));
+  const userId = content.userId ?? (await userOf(ctx, connectionId, customer));
   if (userId === null) {
     return { outcome: "waiting", reason: `No message has named the user of ${payment} yet`, userId };
   }
@@ -65,6 +65,13 @@ export async function pay(
     if (!(error instanceof Failure) || error.code === "unavailable") throw error;
     return { outcome: "failed", reason: error.message, userId };
   }
+}
+
+/** Finds the user whom a checkout of the customer has named, else the only one of the customer's subscriptions. */
+async function userOf(ctx: Context, connectionId: string, customer: string | null): Promise<string | null> {
+  if (customer === null) return null;
+  const linked = await linkedUser(ctx.db, connectionId, { subscription: null, customer });
+  return linked ?? subscribedUser(ctx.db, connectionId, customer);
 }
 
 /** Carries out the refunds of a payment that waited for it. */

@@ -41,6 +41,9 @@ export interface Logout {
   session: string | undefined;
 }
 
+/** The provider did not answer in time, or cannot be reached. */
+export class UnansweredError extends Error {}
+
 /** Protocol of single sign-on with one provider. */
 export interface SignOnProvider {
   settings: SignOnSettings;
@@ -51,7 +54,7 @@ export interface SignOnProvider {
   begin(redirectUri: string): Promise<{ authorization: Authorization; address: URL }>;
   /**
    * Exchanges the code of a callback, and verifies everything that the provider answers.
-   * @throws Error within 5 s for an answer that proves nothing.
+   * @throws UnansweredError within 5 s if the provider does not answer; Error for an answer that proves nothing.
    */
   finish(callback: URL, authorization: Authorization): Promise<ProvenIdentity>;
   /**
@@ -76,9 +79,25 @@ const LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout";
 export const isLoopback = ({ hostname }: URL): boolean =>
   /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname);
 
-/** Fetches until a deadline, which all requests of one call share. The library's bodies are what `fetch` takes. */
-function fetchUntil(deadline: AbortSignal): CustomFetch {
-  return (url, options) => fetch(url, { ...options, signal: deadline } as RequestInit);
+/** Requests of one call, which share a deadline. */
+interface Exchange {
+  fetch: CustomFetch;
+  /** True once a request has found nobody, or the deadline has passed. */
+  isUnanswered(): boolean;
+}
+
+/** Begins an exchange. The library's bodies are what `fetch` takes. */
+function beginExchange(): Exchange {
+  const deadline = AbortSignal.timeout(DEADLINE_MS);
+  let hasFailed = false;
+  return {
+    fetch: (url, options) =>
+      fetch(url, { ...options, signal: deadline } as RequestInit).catch((error: unknown) => {
+        hasFailed = true;
+        throw error;
+      }),
+    isUnanswered: () => hasFailed || deadline.aborted,
+  };
 }
 
 /**
@@ -93,14 +112,14 @@ export function createSignOnProvider(settings: SignOnSettings, now: () => Date):
 
   const client = () => import("openid-client");
   /** Returns a configuration without cached keys: a provider may have rotated them since the last sign-in. */
-  const configure = async (deadline: AbortSignal): Promise<Configuration> => {
+  const configure = async ({ fetch }: Exchange): Promise<Configuration> => {
     const oidc = await client();
     const skew = Math.round((now().getTime() - Date.now()) / 1000);
     const metadata = { [oidc.clockTolerance]: TOLERANCE_SECONDS, [oidc.clockSkew]: skew };
     if (cached === undefined || cached.until < Date.now()) {
       const found = await oidc.discovery(new URL(issuer), clientId, metadata, oidc.None(), {
         execute: isInsecure ? [oidc.allowInsecureRequests] : [],
-        [oidc.customFetch]: fetchUntil(deadline),
+        [oidc.customFetch]: fetch,
       });
       cached = { metadata: found.serverMetadata(), until: Date.now() + METADATA_MS };
     }
@@ -108,18 +127,54 @@ export function createSignOnProvider(settings: SignOnSettings, now: () => Date):
     const secretClient = methods.includes("client_secret_basic") ? oidc.ClientSecretBasic : oidc.ClientSecretPost;
     const authentication = clientSecret === undefined ? oidc.None() : secretClient(clientSecret);
     const config = new oidc.Configuration(cached.metadata, clientId, metadata, authentication);
-    config[oidc.customFetch] = fetchUntil(deadline);
+    config[oidc.customFetch] = fetch;
     if (isInsecure) oidc.allowInsecureRequests(config);
     // Also verifies the signature of what came over TLS.
     oidc.enableNonRepudiationChecks(config);
     return config;
   };
 
+  const redeem = async (
+    callback: URL,
+    { state, nonce, verifier }: Authorization,
+    exchange: Exchange,
+  ): Promise<ProvenIdentity> => {
+    const oidc = await client();
+    const config = await configure(exchange);
+    const tokens = await oidc.authorizationCodeGrant(config, callback, {
+      expectedState: state,
+      expectedNonce: nonce,
+      pkceCodeVerifier: verifier,
+      idTokenExpected: true,
+    });
+    const proven = tokens.claims();
+    if (proven === undefined) throw new Error("the provider sent no ID token");
+    // The library accepts an ID token of any age that has not expired, and one from the future.
+    const age = now().getTime() / 1000 - proven.iat;
+    if (age < -TOLERANCE_SECONDS) throw new Error("the ID token is from the future");
+    if (age > MAX_AGE_SECONDS) throw new Error("the ID token was not issued for this sign-in: it is too old");
+    const wanted = [settings.usernameClaim, "email", ...settings.roles.map(({ claim }) => claim.split(".")[0] ?? "")];
+    const isComplete = wanted.every((name) => Object.hasOwn(proven, name));
+    const more =
+      isComplete || config.serverMetadata().userinfo_endpoint === undefined
+        ? {}
+        : await oidc.fetchUserInfo(config, tokens.access_token, proven.sub).catch((cause: unknown) => {
+            throw new Error("the userinfo endpoint sent no valid answer", { cause });
+          });
+    const session = proven["sid"];
+    return {
+      issuer: proven.iss,
+      subject: proven.sub,
+      session: typeof session === "string" ? session : undefined,
+      claims: { ...more, ...proven },
+    };
+  };
+
   return {
     settings,
     begin: async (redirectUri) => {
       const oidc = await client();
-      const config = await configure(AbortSignal.timeout(DEADLINE_MS));
+      const config = await configure(beginExchange());
       const authorization = {
         state: oidc.randomState(),
         nonce: oidc.randomNonce(),
@@ -135,39 +190,17 @@ export function createSignOnProvider(settings: SignOnSettings, now: () => Date):
       });
       return { authorization, address };
     },
-    finish: async (callback, { state, nonce, verifier }) => {
-      const oidc = await client();
-      const config = await configure(AbortSignal.timeout(DEADLINE_MS));
-      const tokens = await oidc.authorizationCodeGrant(config, callback, {
-        expectedState: state,
-        expectedNonce: nonce,
-        pkceCodeVerifier: verifier,
-        idTokenExpected: true,
-      });
-      const proven = tokens.claims();
-      if (proven === undefined) throw new Error("the provider sent no ID token");
-      // The library accepts an ID token of any age that has not expired, and one from the future.
-      const age = now().getTime() / 1000 - proven.iat;
-      if (age < -TOLERANCE_SECONDS) throw new Error("the ID token is from the future");
-      if (age > MAX_AGE_SECONDS) throw new Error("the ID token was not issued for this sign-in: it is too old");
-      const wanted = [settings.usernameClaim, "email", ...settings.roles.map(({ claim }) => claim.split(".")[0] ?? "")];
-      const isComplete = wanted.every((name) => Object.hasOwn(proven, name));
-      const more =
-        isComplete || config.serverMetadata().userinfo_endpoint === undefined
-          ? {}
-          : await oidc.fetchUserInfo(config, tokens.access_token, proven.sub).catch((cause: unknown) => {
-              throw new Error("the userinfo endpoint sent no valid answer", { cause });
-            });
-      const session = proven["sid"];
-      return {
-        issuer: proven.iss,
-        subject: proven.sub,
-        session: typeof session === "string" ? session : undefined,
-        claims: { ...more, ...proven },
-      };
+    finish: async (callback, authorization) => {
+      const exchange = beginExchange();
+      try {
+        return await redeem(callback, authorization, exchange);
+      } catch (cause) {
+        if (!exchange.isUnanswered()) throw cause;
+        throw new UnansweredError("the provider did not answer", { cause });
+      }
     },
     verifyLogout: async (token) => {
-      const config = await configure(AbortSignal.timeout(DEADLINE_MS));
+      const config = await configure(beginExchange());
       const { jwks_uri: uri, issuer: expected } = config.serverMetadata();
       if (uri === undefined) throw new Error("the provider publishes no keys");
       if (logoutKeys?.uri !== uri) {
