@@ -74,10 +74,7 @@ export async function readSubscriptions(
     );
 }
 
-/**
- * Finds the user of a customer's subscriptions; null for none and for several. Reads every subscription of the connection,
- * which only a payment without user is worth.
- */
+/** Finds the user of a customer's subscriptions; null for none and for several. */
 export async function subscribedUser(tx: Database, connectionId: string, customer: string): Promise<string | null> {
   const users = await tx
     .selectDistinct({ userId: billingSubscriptions.userId })
@@ -85,7 +82,7 @@ export async function subscribedUser(tx: Database, connectionId: string, custome
     .where(
       and(
         eq(billingSubscriptions.connectionId, connectionId),
-        sql`${billingSubscriptions.register}->>'customer' = ${customer}`,
+        sql`${billingSubscriptions.register} ->> 'customer' = ${customer}`,
       ),
     )
     .limit(2);

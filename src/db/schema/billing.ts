@@ -81,6 +81,7 @@ export const billingSubscriptions = pgTable(
       foreignColumns: [billingConnections.id, billingConnections.organizationId],
     }).onDelete("cascade"),
     index("billing_subscriptions_user_idx").on(t.organizationId, t.userId),
+    index("billing_subscriptions_customer_idx").on(t.connectionId, sql`(${t.register} ->> 'customer')`),
   ],
 );
 
