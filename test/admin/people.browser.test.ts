@@ -155,6 +155,20 @@ test("a member with a lower role sees neither unmasked keys nor buttons without 
   expect(own.complaints).toEqual([]);
 });
 
+test("pages of platform ADMINs show a user no form that the server would refuse", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/users`);
+  await page.getByText("Ask an owner or admin to do this").waitFor();
+  expect(await page.getByRole("main").getByRole("textbox").count()).toBe(0);
+  await expectAccessible(page);
+  await expectComplaints(own, "403");
+  await page.goto(`${own.url}/cache`);
+  await page.getByText("Ask an owner or admin to do this").waitFor();
+  expect(await page.getByRole("main").getByRole("textbox").count()).toBe(0);
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
+});
+
 test("a user saves an address, sees it without a new visit, and removes it", async () => {
   const { page } = own;
   const open = async () => {
