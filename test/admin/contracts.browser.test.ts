@@ -165,7 +165,7 @@ test("a downgrade names what is lost, and happens only after a second look", asy
   await question.getByText(/^ada gets less of \d things at once\.$/).waitFor();
   await expectAccessible(page);
   await question.getByRole("button", { name: "Stay on BUSINESS" }).click();
-  const discard = page.getByRole("dialog", { name: "Discard what you chose?" });
+  const discard = page.getByRole("dialog", { name: "Discard your changes?" });
   await page.keyboard.press("Escape");
   await discard.waitFor();
   await expectAccessible(page);

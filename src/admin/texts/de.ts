@@ -107,7 +107,7 @@ export const de: Texts = {
     saving: "Speichert…",
     delete: "Löschen",
     undo: "Rückgängig",
-    discardTitle: "Auswahl verwerfen?",
+    discardTitle: "Änderungen verwerfen?",
     keepEditing: "Weiter bearbeiten",
     discard: "Verwerfen",
     more: "Weitere Aktionen",
