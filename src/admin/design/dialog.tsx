@@ -10,10 +10,12 @@ interface Modal {
   onClose: () => void;
   /** True while closing would discard something. Default: true once an input was edited. */
   isChanged?: boolean;
+  /** Escape does nothing. */
+  ignoresEscape?: boolean;
 }
 
 /** Opens the element as a modal dialog: the browser traps and restores the focus. Escape asks before it discards input. */
-function useModal({ onClose, isChanged }: Modal) {
+function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
   const element = useRef<HTMLDialogElement>(null);
   const [isEdited, setIsEdited] = useState(false);
   const [isAsking, setIsAsking] = useState(false);
@@ -26,6 +28,7 @@ function useModal({ onClose, isChanged }: Modal) {
   const isOwn = ({ target }: SyntheticEvent) =>
     target instanceof Element && target.closest("dialog") === element.current;
   const onEscape = () => {
+    if (ignoresEscape) return;
     if (isChanged ?? isEdited) setIsAsking(true);
     else onClose();
   };
