@@ -392,7 +392,7 @@ describe("deciding", () => {
     const userContact = { userId: `${user} grouped`, username: "grouped" };
     await api.call("POST", "/contracts", { key: callers.all.key, body: { userContact, ...grouped } });
     const ofGroup = await ask("PUT", `${base}/contracts?groupId=${groupId}`, callers.organizationAdmin.key, body);
-    expect(ofGroup.status, JSON.stringify(ofGroup.body)).toBe(202);
+    expect([ofGroup.status, ofGroup.body.changeRequest?.summary]).toEqual([202, `Move 1 contract of group ${groupId}`]);
     const held = [await hold("novate"), ofGroup.body.changeRequest];
     for (const [method, path] of [
       ["PUT", "/pricings/2.0.0?availability=archived"],
@@ -485,6 +485,7 @@ describe("deciding", () => {
     await create();
     await set(["disable"]);
     const { changeRequest } = (await api.call<Held>("DELETE", `${path}/services`, { key })).body;
+    expect(changeRequest.summary).toBe("Delete the only service");
     await set([]);
     expect((await api.call("DELETE", `${path}/services`, { key })).status).toBe(200);
     await create();

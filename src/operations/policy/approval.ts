@@ -124,6 +124,9 @@ export async function refuseHeldElsewhere(
   );
 }
 
+/** Counts contracts in a summary. */
+export const contractsText = (count: number): string => `${count} ${count === 1 ? "contract" : "contracts"}`;
+
 export const basisText = (basis: unknown): string => JSON.stringify(basis);
 
 /**
