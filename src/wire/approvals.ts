@@ -20,7 +20,12 @@ export const approvals = z
       .refine(areDistinct, BY)
       .default([...APPROVER_ROLES])
       .describe("Roles that approve"),
-    days: z.int(DAYS).min(1, DAYS).max(30, DAYS).default(7).describe("Days until a request expires"),
+    days: z
+      .int(DAYS)
+      .min(1, DAYS)
+      .max(30, DAYS)
+      .default(7)
+      .describe("Days until a request expires; one for a scheduled change expires at its moment at the latest"),
   })
   .meta({ id: "ApprovalsToSet" });
 export const approvalsShown = z

@@ -359,6 +359,21 @@ describe("deciding", () => {
     expect((await requests("?state=pending")).map(({ id }) => id)).not.toContain(request.id);
   });
 
+  test("a request for a scheduled change expires at its moment", async () => {
+    const later = (moment: string) =>
+      ask("PUT", at(`/pricings/1.0.0?availability=archived&at=${moment}`), callers.manager.key, FALLBACK);
+    const [soon, late] = [await later("2025-06-16T10:00:00.000Z"), await later("2025-07-01T00:00:00.000Z")];
+    expect(late.body.changeRequest).toMatchObject({ expiresAt: "2025-06-22T10:00:00.000Z" });
+    const { id } = soon.body.changeRequest;
+    expect(soon.body.changeRequest).toMatchObject({ state: "pending", expiresAt: "2025-06-16T10:00:00.000Z" });
+    api.setNow(new Date("2025-06-16T10:00:00.000Z"));
+    const refused = await decide(id, "approve", callers.owner.key);
+    expect([refused.status, refused.body]).toEqual([409, { error: `CONFLICT: Change request ${id} is expired` }]);
+    const pending = (await requests("?state=pending")).map((each) => each.id);
+    expect(pending).toContain(late.body.changeRequest.id);
+    expect(pending).not.toContain(id);
+  });
+
   test("a report with other counts is 409 with the new one, which has to be approved again", async () => {
     const request = await hold("archive");
     expect(request.report.counts).toMatchObject({ contracts: 2 });

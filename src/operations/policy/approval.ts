@@ -33,6 +33,8 @@ export interface Proposal {
   operation: ApprovedOperation;
   /** Input of the operation, as JSON. */
   input: object;
+  /** Moment from which the change cannot be made. Default: none. */
+  until?: Date;
 }
 
 /** Thrown at the end of a transaction to roll back a change that needs a second person. */
