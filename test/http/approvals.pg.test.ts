@@ -374,6 +374,22 @@ describe("deciding", () => {
     expect(pending).not.toContain(id);
   });
 
+  test("groups that the last contract has left are 409, which says what to do", async () => {
+    const groups = [{ configuration: { plan: "FREE" }, target: { plan: "PRO" } }];
+    const path = at("/pricings/1.0.0?availability=archived");
+    const { changeRequest } = (await ask("PUT", path, callers.manager.key, { ...FALLBACK, groups })).body;
+    expect(changeRequest.state).toBe("pending");
+    await api.call("DELETE", `/contracts/${encodeURIComponent(`${user} free`)}`, { key: callers.all.key });
+    const refused = await decide(changeRequest.id, "approve", callers.owner.key);
+    expect([refused.status, refused.body]).toEqual([
+      409,
+      {
+        error: `CONFLICT: Change request ${changeRequest.id} cannot be approved: no contract has the configuration of groups[0] any more. Reject or withdraw it`,
+      },
+    ]);
+    expect((await decide(changeRequest.id, "reject", callers.owner.key)).body).toMatchObject({ state: "rejected" });
+  });
+
   test("a report with other counts is 409 with the new one, which has to be approved again", async () => {
     const request = await hold("archive");
     expect(request.report.counts).toMatchObject({ contracts: 2 });
