@@ -44,7 +44,7 @@ function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
         onEscape();
       },
       onClose: (event: SyntheticEvent) => {
-        if (event.target !== event.currentTarget || element.current === null) return;
+        if (event.target !== event.currentTarget || element.current?.open !== false) return;
         // Chromium lets no page cancel a repeated Escape.
         element.current.showModal();
         onEscape();
