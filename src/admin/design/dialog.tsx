@@ -145,9 +145,7 @@ export function Confirm(props: {
   const { change } = props;
   const [typed, setTyped] = useState("");
   const id = useId();
-  // A copied name may bring along the isolation that its sentence puts around it.
-  const entries = [undefined, typed, typed.replaceAll(/^\u2068+|\u2069+$/g, "")];
-  const untyped = entries.includes(props.name) ? undefined : texts.common.nameFirst;
+  const untyped = props.name === undefined || typed === props.name ? undefined : texts.common.nameFirst;
   const reason = props.missing ?? untyped;
   return (
     <Dialog title={props.title} onClose={props.onClose}>
