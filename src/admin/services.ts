@@ -1,7 +1,7 @@
-import { useQueries, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
+import { useQueries, useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
 import type { Offer } from "../client/offer.ts";
 import type { Service, WirePricing } from "./answers.ts";
-import { call, path } from "./api.ts";
+import { type Call, call, callWithHeaders, path } from "./api.ts";
 import { useAsk, useAskCounted } from "./queries.ts";
 import { useHere } from "./here.tsx";
 
@@ -9,7 +9,32 @@ import { useHere } from "./here.tsx";
 export const serviceKey = (name: string): string => name.toLowerCase();
 
 export function useServices(): UseQueryResult<Service[]> {
-  return useAsk<Service[]>(`${useHere().base}/services`, { limit: 1000 });
+  return useServicesBelow(useHere().base);
+}
+
+/** Loads all services of an organization, sorted by name. Disabled while `base` is undefined. */
+export function useServicesBelow(base: string | undefined): UseQueryResult<Service[]> {
+  const to = `${base}/services`;
+  return useQuery({
+    queryKey: [to, {}, "all"],
+    queryFn: ({ signal }) => loadServices(to, signal),
+    enabled: base !== undefined,
+  });
+}
+
+/** Id before every other one: calls leave out an empty parameter. */
+const BEFORE_ALL = "0".repeat(24);
+
+async function loadServices(to: string, signal: AbortSignal): Promise<Service[]> {
+  const all: Service[] = [];
+  let after: string | null = BEFORE_ALL;
+  while (after !== null) {
+    const options: Call = { query: { limit: 1000, after }, signal };
+    const { body, headers }: { body: Service[]; headers: Headers } = await callWithHeaders("GET", to, options);
+    all.push(...body);
+    after = headers.get("next-after");
+  }
+  return all.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
 export function usePricing(service: string | undefined, version: string | undefined): UseQueryResult<WirePricing> {

@@ -20,7 +20,12 @@ export const approvals = z
       .refine(areDistinct, BY)
       .default([...APPROVER_ROLES])
       .describe("Roles that approve"),
-    days: z.int(DAYS).min(1, DAYS).max(30, DAYS).default(7).describe("Days until a request expires"),
+    days: z
+      .int(DAYS)
+      .min(1, DAYS)
+      .max(30, DAYS)
+      .default(7)
+      .describe("Days until a request expires; one for a scheduled change expires at its moment at the latest"),
   })
   .meta({ id: "ApprovalsToSet" });
 export const approvalsShown = z
@@ -143,7 +148,7 @@ export const approvalOperations: readonly Operation[] = [
     path: "/organizations/{organizationId}/change-requests/{changeRequestId}/approve",
     summary: "Approve a change",
     description:
-      "Checks the change again and carries it out, in one transaction. Never by its author; an OWNER without members adds `confirm=alone`. If the report has other counts by now, the answer is 409 with the new report.",
+      "Checks the change again and carries it out, in one transaction. Never by its author; an OWNER without members adds `confirm=alone`. If the report has other counts by now, the answer is 409 with the new report. If the last contract of one of its groups has left, the answer is 409, and the request can only be rejected or withdrawn.",
     query: z.object({ confirm: z.literal("alone").optional().describe("Approves an own request of a lonely OWNER") }),
     body: { schema: changeApproval, example: { revision: 1 }, required: false },
     answers: { 200: { schema: changeRequest, example: APPROVED } },

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
+import { expectAccessible, expectComplaints, PASSWORD, useConsole } from "./console.ts";
 
 const own = useConsole();
 
@@ -30,6 +30,7 @@ test("an owner invites somebody by a link, who creates an account with it and la
   await page.goto(link);
   await page.getByRole("heading", { name: "This link is not valid" }).waitFor();
   await expectAccessible(page);
+  await expectComplaints(own, "404");
 });
 
 test("an archiving waits for a second person, who sees its effect and approves it", async () => {
@@ -57,6 +58,28 @@ test("an archiving waits for a second person, who sees its effect and approves i
   await page.getByText("Change approved and made").waitFor();
   await page.getByText("No change is waiting.").waitFor();
   await page.getByRole("row", { name: /^Archive 1.0.0 of Tasker Approved grace$/ }).waitFor();
+});
+
+test("an approver reads why a change can no longer be made, and rejects it", async () => {
+  const { page } = own;
+  const text = own.sample("tasker");
+  await own.upload(text.replace('version: "1.0.0"', 'version: "1.2.0"'), "Tasker");
+  await own.contract("bob", "FREE", {}, "1.1.0");
+  const to = (query: string) => `/services/Tasker/pricings/1.1.0?availability=archived${query}`;
+  const groups = [{ configuration: { plan: "FREE" }, target: { plan: "PRO" } }];
+  await own.call("PUT", to(""), { subscriptionPlan: "PRO", subscriptionAddOns: {}, groups }, own.key);
+  const day = new Date(Date.now() + 86_400_000).toISOString();
+  await own.call("PUT", to(`&at=${day}`), { subscriptionPlan: "PRO", subscriptionAddOns: {} }, own.key);
+  await own.call("DELETE", "/contracts/bob", undefined, own.key);
+  await own.open("/approvals", "Approvals");
+  const expiry = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" }).format(new Date(day));
+  await page.getByText(`Expires on ${expiry}`).waitFor();
+  await page.getByRole("button", { name: "Approve: Archive 1.1.0 of Tasker", exact: true }).click();
+  await page.getByRole("alert").getByText("no contract has the configuration of groups[0] any more. Reject").waitFor();
+  await expectAccessible(page);
+  await expectComplaints(own, "409");
+  await page.getByRole("button", { name: "Reject: Archive 1.1.0 of Tasker", exact: true }).click();
+  await page.getByRole("row", { name: /^Archive 1.1.0 of Tasker Rejected/ }).waitFor();
 });
 
 test("a forgotten password is asked for, and set by a link, without a key in the page", async () => {

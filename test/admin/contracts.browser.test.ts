@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Locator } from "playwright-core";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { useConsole, expectAccessible, expectComplaints } from "./console.ts";
 
 const own = useConsole();
@@ -85,7 +85,7 @@ test("a bulk novation shows the outcome of each contract and retries the rest", 
   await dialog.getByRole("row", { name: "user-04 Changed" }).waitFor();
   await expectAccessible(page);
   await own.contract("user-03", "FREE");
-  await dialog.getByRole("button", { name: "Change the other 1" }).click();
+  await dialog.getByRole("button", { name: "Change the other one" }).click();
   await page.getByText("2 contracts changed").waitFor();
   await expect.poll(() => dialog.count()).toBe(0);
   const novated = await own.call<{ subscriptionPlans: object }>("GET", "/contracts/user-03", undefined, own.key);
@@ -165,7 +165,7 @@ test("a downgrade names what is lost, and happens only after a second look", asy
   await question.getByText(/^ada gets less of \d things at once\.$/).waitFor();
   await expectAccessible(page);
   await question.getByRole("button", { name: "Stay on BUSINESS" }).click();
-  const discard = page.getByRole("dialog", { name: "Discard what you chose?" });
+  const discard = page.getByRole("dialog", { name: "Discard your changes?" });
   await page.keyboard.press("Escape");
   await discard.waitFor();
   await expectAccessible(page);
@@ -357,7 +357,7 @@ test("an ADMIN contracts a user by hand, and types the user's id to delete the c
   await expectComplaints(own, "409");
   await page.getByRole("button", { name: "More actions" }).click();
   await page.getByRole("menuitem", { name: "Delete contract" }).click();
-  await page.getByText(/loses all \d features at once/).waitFor();
+  await page.getByText(/loses 1 feature at once/).waitFor();
   await page.getByLabel("Type bob@example.org to confirm").fill("bob@example.org");
   await page.getByRole("dialog").getByRole("button", { name: "Delete contract" }).click();
   await page.getByRole("heading", { level: 1, name: "Contracts" }).waitFor();
@@ -394,4 +394,55 @@ test("the address of a page that the list has no longer leads to its last one", 
   await page.getByRole("row", { name: /Tasker Inc\./ }).waitFor();
   await page.goto(`${own.url}/users?page=99`);
   await page.getByRole("row", { name: /admin/ }).waitFor();
+});
+
+describe("with more services than fit on a page of the API", () => {
+  const many = useConsole({ environment: { PAGE_LIMIT: "10" } });
+  beforeAll(async () => {
+    for (let number = 1; number <= 25; number += 1) {
+      const name = `Service${String(number).padStart(2, "0")}`;
+      await many.upload(many.sample("tasker").replace("saasName: Tasker", `saasName: ${name}`));
+    }
+  });
+
+  test("a new contract and a change of plan find each one by typing, and count those that are not shown", async () => {
+    const { page } = many;
+    await many.open("/new-contract", "New contract");
+    const add = page.getByRole("button", { name: /^Add Service/ });
+    await expect.poll(() => add.count()).toBe(8);
+    await page.getByRole("button", { name: "Show 8 more" }).click();
+    await page.getByRole("button", { name: "Show 8 more" }).click();
+    await page.getByRole("button", { name: "Show 1 more" }).click();
+    await expect.poll(() => add.count()).toBe(25);
+    const search = page.getByLabel("Find a service");
+    await search.fill("nothing");
+    await page.getByText("No services match.").waitFor();
+    await search.fill("SERVICE2");
+    await expect.poll(() => add.count()).toBe(6);
+    await search.press("Enter");
+    await expectAccessible(page);
+    await page.getByRole("button", { name: "Add Service25" }).click();
+    const version = page.getByLabel("Version: Service25");
+    await expect.poll(() => version.evaluate((element) => element === document.activeElement)).toBe(true);
+    await search.fill("");
+    await page.getByRole("radio", { name: /^FREE/ }).check();
+    await page.getByLabel("User id").fill("carol");
+    await page.getByRole("button", { name: "Create contract" }).click();
+    await page.getByRole("heading", { level: 1, name: "carol" }).waitFor();
+    await page.getByRole("button", { name: "Change plan" }).first().click();
+    const sheet = page.getByRole("dialog", { name: "Change plan" });
+    await sheet.getByRole("radio", { name: /^PRO/ }).waitFor();
+    await sheet.getByLabel("Find a service").fill("service17");
+    await sheet.getByRole("button", { name: "Add Service17" }).waitFor();
+    await expect.poll(() => sheet.getByRole("button", { name: /^Add Service/ }).count()).toBe(1);
+    await expectAccessible(page);
+    // Escape clears the search, which is nothing to keep, and then closes the sheet.
+    await page.keyboard.press("Escape");
+    await expect.poll(() => sheet.getByLabel("Find a service").inputValue()).toBe("");
+    await page.keyboard.press("Escape");
+    await expect.poll(() => sheet.count()).toBe(0);
+    await many.open("/services?page=2", "Services");
+    await page.getByRole("link", { name: "Service25" }).waitFor();
+    expect(many.complaints).toEqual([]);
+  });
 });

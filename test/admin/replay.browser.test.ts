@@ -50,7 +50,7 @@ test("says what changes for the revenue, why calls are denied, and who is affect
   await page.getByText("19 of 200 contracts would have been stopped (9.5%)").waitFor();
   await page.getByText("Revenue: €780.00 → €828.00 (+6.2%)").waitFor();
   await page
-    .getByText("143 calls would have been denied: 143 above a limit. They would have consumed 701 tasker-maxTasks.")
+    .getByText("143 calls would have been denied: 143 above a limit. That would have consumed 701 tasker-maxTasks.")
     .waitFor();
   const customers = page.getByRole("region", { name: "Most affected" }).getByRole("link");
   expect(await customers.count()).toBe(5);

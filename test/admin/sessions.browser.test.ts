@@ -85,6 +85,8 @@ test("a session that ends asks to sign in above the page, and keeps what was typ
   await page.getByRole("button", { name: "Add", exact: true }).click();
   const dialog = page.getByRole("dialog", { name: "Sign in again" });
   await dialog.getByText("You were signed out").waitFor();
+  for (let presses = 1; presses <= 3; presses += 1) await page.keyboard.press("Escape");
+  expect(await dialog.isVisible()).toBe(true);
   await dialog.getByLabel("Password", { exact: true }).fill("wrong password");
   await dialog.getByRole("button", { name: "Sign in" }).click();
   await dialog.getByText("Invalid credentials").waitFor();

@@ -359,6 +359,37 @@ describe("deciding", () => {
     expect((await requests("?state=pending")).map(({ id }) => id)).not.toContain(request.id);
   });
 
+  test("a request for a scheduled change expires at its moment", async () => {
+    const later = (moment: string) =>
+      ask("PUT", at(`/pricings/1.0.0?availability=archived&at=${moment}`), callers.manager.key, FALLBACK);
+    const [soon, late] = [await later("2025-06-16T10:00:00.000Z"), await later("2025-07-01T00:00:00.000Z")];
+    expect(late.body.changeRequest).toMatchObject({ expiresAt: "2025-06-22T10:00:00.000Z" });
+    const { id } = soon.body.changeRequest;
+    expect(soon.body.changeRequest).toMatchObject({ state: "pending", expiresAt: "2025-06-16T10:00:00.000Z" });
+    api.setNow(new Date("2025-06-16T10:00:00.000Z"));
+    const refused = await decide(id, "approve", callers.owner.key);
+    expect([refused.status, refused.body]).toEqual([409, { error: `CONFLICT: Change request ${id} is expired` }]);
+    const pending = (await requests("?state=pending")).map((each) => each.id);
+    expect(pending).toContain(late.body.changeRequest.id);
+    expect(pending).not.toContain(id);
+  });
+
+  test("groups that the last contract has left are 409, which says what to do", async () => {
+    const groups = [{ configuration: { plan: "FREE" }, target: { plan: "PRO" } }];
+    const path = at("/pricings/1.0.0?availability=archived");
+    const { changeRequest } = (await ask("PUT", path, callers.manager.key, { ...FALLBACK, groups })).body;
+    expect(changeRequest.state).toBe("pending");
+    await api.call("DELETE", `/contracts/${encodeURIComponent(`${user} free`)}`, { key: callers.all.key });
+    const refused = await decide(changeRequest.id, "approve", callers.owner.key);
+    expect([refused.status, refused.body]).toEqual([
+      409,
+      {
+        error: `CONFLICT: Change request ${changeRequest.id} cannot be approved: no contract has the configuration of groups[0] any more. Reject or withdraw it`,
+      },
+    ]);
+    expect((await decide(changeRequest.id, "reject", callers.owner.key)).body).toMatchObject({ state: "rejected" });
+  });
+
   test("a report with other counts is 409 with the new one, which has to be approved again", async () => {
     const request = await hold("archive");
     expect(request.report.counts).toMatchObject({ contracts: 2 });
@@ -392,7 +423,7 @@ describe("deciding", () => {
     const userContact = { userId: `${user} grouped`, username: "grouped" };
     await api.call("POST", "/contracts", { key: callers.all.key, body: { userContact, ...grouped } });
     const ofGroup = await ask("PUT", `${base}/contracts?groupId=${groupId}`, callers.organizationAdmin.key, body);
-    expect(ofGroup.status, JSON.stringify(ofGroup.body)).toBe(202);
+    expect([ofGroup.status, ofGroup.body.changeRequest?.summary]).toEqual([202, `Move 1 contract of group ${groupId}`]);
     const held = [await hold("novate"), ofGroup.body.changeRequest];
     for (const [method, path] of [
       ["PUT", "/pricings/2.0.0?availability=archived"],
@@ -485,6 +516,7 @@ describe("deciding", () => {
     await create();
     await set(["disable"]);
     const { changeRequest } = (await api.call<Held>("DELETE", `${path}/services`, { key })).body;
+    expect(changeRequest.summary).toBe("Delete the only service");
     await set([]);
     expect((await api.call("DELETE", `${path}/services`, { key })).status).toBe(200);
     await create();

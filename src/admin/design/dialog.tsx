@@ -6,36 +6,77 @@ import { Form } from "./field.tsx";
 import { GuardedButton } from "./guarded-button.tsx";
 import { Failed } from "./page.tsx";
 
-/** Opens the element as a modal dialog: the browser traps and restores the focus. */
-function useModal(onClose: () => void) {
+interface Modal {
+  onClose: () => void;
+  /** True while closing would discard something. Default: true once an input was edited. */
+  isChanged?: boolean;
+  /** Escape does nothing. */
+  ignoresEscape?: boolean;
+}
+
+/** Opens the element as a modal dialog: the browser traps and restores the focus. Escape asks before it discards input. */
+function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
   const element = useRef<HTMLDialogElement>(null);
+  const [isEdited, setIsEdited] = useState(false);
+  const [isAsking, setIsAsking] = useState(false);
   useEffect(() => {
     const dialog = element.current;
     dialog?.showModal();
     return () => dialog?.close();
   }, []);
+  // React passes on the events of a dialog that is inside this one.
+  const isOwn = ({ target }: SyntheticEvent) =>
+    target instanceof Element && target.closest("dialog") === element.current;
+  const onEscape = () => {
+    if (ignoresEscape) return;
+    if (isChanged ?? isEdited) setIsAsking(true);
+    else onClose();
+  };
   return {
-    ref: element,
-    onCancel: (event: SyntheticEvent) => {
-      // React passes on the event of a dialog that is inside this one.
-      if (event.target !== event.currentTarget) return;
-      event.preventDefault();
-      onClose();
+    dialog: {
+      ref: element,
+      onInput: (event: SyntheticEvent) => {
+        if (isOwn(event)) setIsEdited(true);
+      },
+      onCancel: (event: SyntheticEvent) => {
+        if (event.target !== event.currentTarget || !event.cancelable) return;
+        event.preventDefault();
+        onEscape();
+      },
+      onClose: (event: SyntheticEvent) => {
+        if (event.target !== event.currentTarget || element.current?.open !== false) return;
+        // Chromium lets no page cancel a repeated Escape.
+        element.current.showModal();
+        onEscape();
+      },
     },
+    question: isAsking ? (
+      <Dialog title={texts.common.discardTitle} onClose={() => setIsAsking(false)}>
+        <div className="actions end">
+          <button type="button" className="b" onClick={() => setIsAsking(false)}>
+            {texts.common.keepEditing}
+          </button>
+          <button type="button" className="b danger" onClick={onClose}>
+            {texts.common.discard}
+          </button>
+        </div>
+      </Dialog>
+    ) : null,
   };
 }
 
-/** A native modal dialog; Escape closes it. */
-export function Dialog(props: { title: string; onClose: () => void; children: ReactNode }) {
+/** A native modal dialog; Escape closes it, and asks first when something was entered. */
+export function Dialog(props: Modal & { title: string; children: ReactNode }) {
   const id = useId();
-  const modal = useModal(props.onClose);
+  const { dialog, question } = useModal(props);
   return (
-    <dialog className="dialog" aria-labelledby={id} {...modal}>
+    <dialog className="dialog" aria-labelledby={id} {...dialog}>
       <header className="row between">
         <h2 id={id}>{props.title}</h2>
         <CloseButton onClose={props.onClose} />
       </header>
       {props.children}
+      {question}
     </dialog>
   );
 }
@@ -49,24 +90,22 @@ function CloseButton({ onClose }: { onClose: () => void }) {
 }
 
 /** A panel at the side for changing one thing. Its footer says in words what will be true. */
-export function Sheet(props: {
-  title: string;
-  /** The thing that is changed. */
-  subject?: ReactNode;
-  onClose: () => void;
-  /** Something was chosen or entered. Escape then asks before it closes the sheet. */
-  isChanged?: boolean;
-  /** Consequences beside the choices; they make the sheet wide. */
-  outcome?: ReactNode;
-  footer: ReactNode;
-  children: ReactNode;
-}) {
+export function Sheet(
+  props: Modal & {
+    title: string;
+    /** The thing that is changed. */
+    subject?: ReactNode;
+    /** Consequences beside the choices; they make the sheet wide. */
+    outcome?: ReactNode;
+    footer: ReactNode;
+    children: ReactNode;
+  },
+) {
   const id = useId();
-  const [isAsking, setIsAsking] = useState(false);
-  const modal = useModal(() => (props.isChanged === true ? setIsAsking(true) : props.onClose()));
+  const { dialog, question } = useModal(props);
   const isWide = props.outcome !== undefined;
   return (
-    <dialog className={isWide ? "sheet wide" : "sheet"} aria-labelledby={id} {...modal}>
+    <dialog className={isWide ? "sheet wide" : "sheet"} aria-labelledby={id} {...dialog}>
       <header>
         <div>
           <h2 id={id}>{props.title}</h2>
@@ -83,18 +122,7 @@ export function Sheet(props: {
         <div className="body">{props.children}</div>
       )}
       <footer>{props.footer}</footer>
-      {isAsking ? (
-        <Dialog title={texts.common.discardTitle} onClose={() => setIsAsking(false)}>
-          <div className="actions end">
-            <button type="button" className="b" onClick={() => setIsAsking(false)}>
-              {texts.common.keepEditing}
-            </button>
-            <button type="button" className="b danger" onClick={props.onClose}>
-              {texts.common.discard}
-            </button>
-          </div>
-        </Dialog>
-      ) : null}
+      {question}
     </dialog>
   );
 }
@@ -132,7 +160,8 @@ export function Confirm(props: {
             <label className="label" htmlFor={id}>
               {texts.common.typeToConfirm(props.name)}
             </label>
-            <span className="in">
+            {/* A typed confirmation is nothing to keep: Escape need not ask. */}
+            <span className="in" onInput={(event) => event.stopPropagation()}>
               <input id={id} value={typed} autoComplete="off" onChange={(event) => setTyped(event.target.value)} />
             </span>
           </div>

@@ -82,7 +82,7 @@ function Request({ request, settings }: { request: ChangeRequest; settings: Appr
   return (
     <Section title={request.summary} lead={lead}>
       {request.revision > 1 ? <Note tone="warn">{t.changed}</Note> : null}
-      <Report report={request.report} />
+      <Report request={request} />
       {isOwn && !isAlone ? <p className="hint">{t.own}</p> : null}
       {isAlone ? <p className="hint">{t.aloneLead}</p> : null}
       {mayDecide ? <Field label={t.reason} value={reason} onChange={setReason} /> : null}
@@ -127,14 +127,14 @@ function Request({ request, settings }: { request: ChangeRequest; settings: Appr
 }
 
 /** Shows the counts of a report, and all of it as JSON. */
-function Report({ report }: { report: ChangeRequest["report"] }) {
+function Report({ request: { report, summary } }: { request: ChangeRequest }) {
   const counts = Object.entries((report["counts"] ?? {}) as object).filter(
     (entry): entry is [string, number] => typeof entry[1] === "number",
   );
   return (
     <>
       {counts.length === 0 ? null : (
-        <Table label={t.report} head={[t.figure, t.value]}>
+        <Table label={`${t.report}: ${summary}`} head={[t.figure, t.value]}>
           {counts.map(([name, count]) => (
             <tr key={name}>
               <th scope="row">{name}</th>

@@ -6,17 +6,23 @@ import { Area, Field, Form } from "../design/field.tsx";
 import { GuardedButton } from "../design/guarded-button.tsx";
 import { Empty, Failed, Page, Section } from "../design/page.tsx";
 import { useChange } from "../queries.ts";
+import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.cache;
 
 export function CachePage() {
+  const isAdmin = useUser().role === "ADMIN";
   return (
     <Page title={t.title} lead={t.lead}>
-      <div className="columns">
-        <Read />
-        <Write />
-      </div>
+      {isAdmin ? (
+        <div className="columns">
+          <Read />
+          <Write />
+        </div>
+      ) : (
+        <p className="hint">{texts.common.askAdmin}</p>
+      )}
     </Page>
   );
 }

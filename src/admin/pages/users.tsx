@@ -24,6 +24,7 @@ type About = "password" | "recovery" | "delete";
 const ROLES: readonly PlatformRole[] = ["USER", "ADMIN"];
 
 export function UsersPage() {
+  const isAdmin = useUser().role === "ADMIN";
   const [search] = useSearchParams();
   const page = Math.max(1, Number(search.get("page")) || 1);
   const q = search.get("q") ?? "";
@@ -38,7 +39,7 @@ export function UsersPage() {
   const close = () => setAsked(undefined);
   return (
     <Page title={t.title} lead={t.lead}>
-      <SearchBox label={t.search} />
+      {isAdmin ? <SearchBox label={t.search} /> : null}
       <Failed error={change.error} />
       <Loaded query={list}>
         {({ data, pagination }) =>
@@ -61,7 +62,7 @@ export function UsersPage() {
           )
         }
       </Loaded>
-      <Create />
+      {isAdmin ? <Create /> : null}
       {asked?.about === "password" ? <NewPassword username={asked.username} onClose={close} /> : null}
       {asked?.about === "recovery" ? <Recovery username={asked.username} onClose={close} /> : null}
       {asked?.about === "delete" ? <Delete username={asked.username} onClose={close} /> : null}

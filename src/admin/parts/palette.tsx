@@ -14,13 +14,14 @@ import {
 import { useEffect, useRef, useState, type RefObject } from "react";
 import { useNavigate } from "react-router";
 import { may, roleIn } from "../access.ts";
-import type { Contract, Organization, Service } from "../answers.ts";
+import type { Contract, Organization } from "../answers.ts";
 import { path } from "../api.ts";
 import { useWithBlocks } from "../blocks.ts";
 import { explainAll, usageById, verdictOf } from "../explain.ts";
 import { formatName } from "../format.ts";
 import { useAsk } from "../queries.ts";
 import { usePricings } from "../pricings.ts";
+import { useServicesBelow } from "../services.ts";
 import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 import { nameOf } from "./contact.tsx";
@@ -154,9 +155,7 @@ function Found({ organization, text, onOpen }: { organization: Organization; tex
     asked !== "" && may(who, "GET", `${base}/contracts`) ? `${base}/contracts` : undefined,
     { q: asked.split(" ")[0], limit: SHOWN_PEOPLE },
   );
-  const services = useAsk<Service[]>(may(who, "GET", `${base}/services`) ? `${base}/services` : undefined, {
-    limit: 1000,
-  });
+  const services = useServicesBelow(may(who, "GET", `${base}/services`) ? base : undefined);
   const found = asked === "" ? [] : (people.data ?? []);
   const [person] = found;
   return (

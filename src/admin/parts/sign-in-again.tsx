@@ -19,7 +19,7 @@ export function SignInAgain() {
     void queries.invalidateQueries();
   });
   return (
-    <Dialog title={texts.errors.signInAgain} onClose={() => void signOut()}>
+    <Dialog title={texts.errors.signInAgain} onClose={() => void signOut()} ignoresEscape>
       <div className="stack">
         <p>{texts.errors.sessionEnded}</p>
         {methods?.password === "false" ? null : (

@@ -1,8 +1,8 @@
-import { Minus, Plus } from "lucide-react";
-import { useEffect, useId, useRef } from "react";
+import { Minus, Plus, Search } from "lucide-react";
+import { useEffect, useId, useRef, useState } from "react";
 import { wholeConstraintsOf } from "../../core/pricing/subscription.ts";
 import type { Service, Subscription, WireAddOn, WirePricing } from "../answers.ts";
-import { Loaded } from "../design/page.tsx";
+import { Empty, Loaded } from "../design/page.tsx";
 import { Tag } from "../design/table.tsx";
 import { formatName, formatNumber, formatPrice, formatValue } from "../format.ts";
 import { choiceOf, compiledFrom, refusalOf } from "../pricing.ts";
@@ -31,22 +31,60 @@ export interface Editing {
 export function SubscriptionEditor(props: Editing) {
   const services = useServices();
   useOnlyService(services.data, props);
+  return <Loaded query={services}>{(all) => <ServiceChoices all={all} {...props} />}</Loaded>;
+}
+
+/** Services without a search, and those that each click shows more. */
+const SHOWN_AT_ONCE = 8;
+
+function ServiceChoices({ all, ...props }: Editing & { all: readonly Service[] }) {
+  const [text, setText] = useState("");
+  const [shown, setShown] = useState(SHOWN_AT_ONCE);
   const isContracted = ({ name }: Service) => props.value.contractedServices[serviceKey(name)] !== undefined;
-  // Show contracted services first.
   const isHeld = ({ name }: Service) => props.current?.contractedServices[serviceKey(name)] !== undefined;
+  const isLong = props.isVersionFixed !== true && all.length > SHOWN_AT_ONCE;
+  // Show contracted services first. In a long list, chosen ones stay above the search.
+  const isFirst = (service: Service) => isHeld(service) || (isLong && isContracted(service));
+  const others = all.filter((service) => !isFirst(service) && (props.isVersionFixed !== true || isContracted(service)));
+  const found = others.filter(({ name }) => name.toLowerCase().includes(text.trim().toLowerCase()));
+  const hidden = isLong ? found.length - shown : 0;
+  const choice = (service: Service) => <ServiceChoice key={service.id} service={service} {...props} />;
+  // One list of keyed elements: a service that moves above the search keeps its focus.
   return (
-    <Loaded query={services}>
-      {(all) => (
-        <div className="stack editor-services">
-          {all
-            .filter((service) => props.isVersionFixed !== true || isContracted(service))
-            .toSorted((one, other) => Number(isHeld(other)) - Number(isHeld(one)))
-            .map((service) => (
-              <ServiceChoice key={service.id} service={service} {...props} />
-            ))}
+    <div className="stack editor-services">
+      {[
+        ...all.filter((service) => isFirst(service)).map(choice),
+        isLong ? <ServiceSearch key="search" text={text} onText={setText} /> : null,
+        ...(isLong ? found.slice(0, shown) : others).map(choice),
+      ]}
+      {isLong && found.length === 0 ? <Empty>{texts.services.noMatch}</Empty> : null}
+      {hidden <= 0 ? null : (
+        <div className="actions">
+          <button type="button" className="b" onClick={() => setShown(shown + SHOWN_AT_ONCE)}>
+            {texts.change.more(formatNumber(Math.min(hidden, SHOWN_AT_ONCE)))}
+          </button>
         </div>
       )}
-    </Loaded>
+    </div>
+  );
+}
+
+function ServiceSearch({ text, onText }: { text: string; onText: (text: string) => void }) {
+  return (
+    <span className="in">
+      <Search />
+      <input
+        type="search"
+        placeholder={texts.services.search}
+        aria-label={texts.services.search}
+        value={text}
+        onChange={({ target }) => onText(target.value)}
+        onKeyDown={(event) => {
+          // Enter would submit the form around the editor.
+          if (event.key === "Enter") event.preventDefault();
+        }}
+      />
+    </span>
   );
 }
 

@@ -49,7 +49,7 @@ export const billing = {
   missing: (count: string) => (count === "1" ? "1 entry needs attention" : `${count} entries need attention`),
   perUnit: (quantity: string) => `× ${quantity} per unit`,
   credit: (amount: string) => `${amount} per payment`,
-  creditDays: (amount: string, days: string) => `${amount} per payment, for ${days} days`,
+  creditDays: (amount: string, days: string) => `${amount} per payment, for ${days} ${days === "1" ? "day" : "days"}`,
   map: "Map a price",
   mapThis: (target: string) => `Map a price: ${target}`,
   mapTitle: "Map a price",

@@ -1,4 +1,6 @@
 const people = (count: string) => `${count} ${count === "1" ? "contract" : "contracts"}`;
+const groups = (count: string) => `${count} ${count === "1" ? "group" : "groups"}`;
+const pay = (count: string) => `${count} ${count === "1" ? "pays" : "pay"}`;
 
 export const replay = {
   title: "Try it on last month",
@@ -6,11 +8,11 @@ export const replay = {
   keepPlans: "Customers keep their plan where this pricing has it",
   start: "Try it on last month",
   working: "Reading last month…",
-  progress: (done: string, all: string) => `${done} of ${all} contracts`,
+  progress: (done: string, all: string) => `${done} of ${people(all)}`,
   stopped: (count: string, all: string, share: string) =>
     `${count} of ${people(all)} would have been stopped (${share})`,
   revenue: (then: string, replayed: string) => `Revenue: ${then} → ${replayed}`,
-  paying: (more: string, less: string, same: string) => `${more} pay more, ${less} pay less, ${same} pay the same.`,
+  paying: (more: string, less: string, same: string) => `${pay(more)} more, ${pay(less)} less, ${pay(same)} the same.`,
   why: (calls: string, reasons: string) =>
     calls === "1" ? `1 call would have been denied: ${reasons}.` : `${calls} calls would have been denied: ${reasons}.`,
   reasons: {
@@ -19,7 +21,7 @@ export const replay = {
     BUDGET_REACHED: (calls: string) => `${calls} above a budget`,
     gone: (calls: string) => `${calls} of something that this pricing lacks`,
   },
-  amounts: (limits: string) => `They would have consumed ${limits}.`,
+  amounts: (limits: string) => `That would have consumed ${limits}.`,
   deniedThen: (calls: string) => `In reality, ${calls} ${calls === "1" ? "call was" : "calls were"} denied.`,
   unpriced: (count: string) => `${people(count)} without a comparable price ${count === "1" ? "is" : "are"} left out.`,
   perDay: "Denied calls per day",
@@ -100,8 +102,8 @@ export const change = {
     novation: "Moves contracts to one version: all of them at once, or none.",
   },
   working: "Checking what changes…",
-  progress: (done: string, all: string) => `${done} of ${all} contracts checked`,
-  configurationsProgress: (done: string, all: string) => `${done} of ${all} groups checked`,
+  progress: (done: string, all: string) => `${done} of ${people(all)} checked`,
+  configurationsProgress: (done: string, all: string) => `${done} of ${groups(all)} checked`,
   happens: "What changes",
   nobody: {
     archive: "No contracts are on this version. Archiving it affects nobody.",
@@ -109,7 +111,7 @@ export const change = {
     disable: "The service has no contracts. Disabling it affects nobody.",
     novation: "No contracts are on these versions.",
   },
-  affected: (count: string, groups: string) => `${people(count)} in ${groups} ${groups === "1" ? "group" : "groups"}.`,
+  affected: (count: string, all: string) => `${people(count)} in ${groups(all)}.`,
   successor: (version: string) => `They move to version ${version}.`,
   usage: {
     kept: "Usage stays counted. New billing periods begin.",

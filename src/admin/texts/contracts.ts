@@ -45,7 +45,7 @@ export const novation = {
   notNovated: "Not changed",
   notTried: "Not yet",
   stop: "Stop",
-  goOn: (count: number) => `Change the other ${count}`,
+  goOn: (count: number) => `Change the other ${count === 1 ? "one" : count}`,
   affected: "Affected",
   notContracted: "Not included",
   addService: (service: string) => `Add ${service}`,
@@ -148,7 +148,7 @@ export const contract = {
   api: "API",
   billingAndContact: "Billing and contact",
   updated: (distance: string) => `Updated ${distance}`,
-  renewNow: (days: string) => `Extend by ${days} days`,
+  renewNow: (days: string) => (days === "1" ? "Extend by 1 day" : `Extend by ${days} days`),
   renewed: "Billing period changed",
   history: "History",
   historyNow: "now",
@@ -177,7 +177,7 @@ export const contract = {
   keep: "Keep contract",
   deleteTitle: (name: string) => `Delete the contract of ${name}?`,
   deleteLead: (name: string, features: string) =>
-    `${name} loses all ${features} features at once. All usage and history are deleted. This cannot be undone.`,
+    `${name} loses ${features === "1" ? "1 feature" : `all ${features} features`} at once. All usage and history are deleted. This cannot be undone.`,
   deleted: (userId: string) => `Contract of ${userId} deleted`,
   why: "Check access",
   needsKey: (scopes: string) =>

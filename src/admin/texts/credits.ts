@@ -39,7 +39,7 @@ export const credits = {
   revokeTitle: (amount: string, limit: string) => `Revoke ${amount} ${limit}?`,
   revokeHeld: "What open holds need of them stays until the holds end.",
   revokeLead: (name: string, remaining: string) =>
-    `${name} loses the ${remaining} that are left. What was used stays counted.`,
+    `${name} loses the ${remaining} that ${remaining === "1" ? "is" : "are"} left. What was used stays counted.`,
   revoked: "Credits revoked",
   parts: (limit: string) => `Parts of ${limit}`,
   ofPlan: (amount: string) => `${amount} from the plan`,

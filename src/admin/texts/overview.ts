@@ -11,9 +11,9 @@ export const overview = {
   unapplied: (count: string) =>
     count === "1" ? "1 message could not be applied" : `${count} messages could not be applied`,
   unappliedLead: "A payment moved no contract: see why under Billing.",
-  lastHours: (hours: string) => `In the last ${hours} hours`,
+  lastHours: (hours: string) => (hours === "1" ? "In the last hour" : `In the last ${hours} hours`),
   ending: (count: string) => (count === "1" ? "1 contract ends within 7 days" : `${count} contracts end within 7 days`),
-  endingLead: "They do not renew automatically.",
+  endingLead: "Without automatic renewal.",
   drafts: (count: string) => (count === "1" ? "1 draft is not saved" : `${count} drafts are not saved`),
   inVersions: (versions: string, services: string) =>
     `in ${versions} active ${versions === "1" ? "version" : "versions"} of ${services} ${services === "1" ? "service" : "services"}`,
@@ -63,7 +63,7 @@ export const analytics = {
   asTable: "Show as table",
   day: "Day",
   count: "Number",
-  trend: (name: string, total: string, days: string) => `${name}: ${total} in ${days} days`,
+  trend: (name: string, total: string, days: string) => `${name}: ${total} in ${days} ${days === "1" ? "day" : "days"}`,
   upTo: (most: string) => `peak ${most} per day`,
   today: "Today",
   summary: (name: string, total: string) => `${name}: ${total} in seven days`,

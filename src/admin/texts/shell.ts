@@ -87,7 +87,7 @@ export const common = {
   saving: "Saving…",
   delete: "Delete",
   undo: "Undo",
-  discardTitle: "Discard what you chose?",
+  discardTitle: "Discard your changes?",
   keepEditing: "Keep editing",
   discard: "Discard",
   more: "More actions",

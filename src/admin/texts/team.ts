@@ -4,7 +4,7 @@ type Unit = "HOUR" | "DAY" | "WEEK" | "MONTH";
 export const team = {
   title: "Team",
   lead: "Who uses the contract, with usage in this period",
-  seats: (taken: string, seats: string) => `${taken} of ${seats} seats taken`,
+  seats: (taken: string, seats: string) => `${taken} of ${seats} ${seats === "1" ? "seat" : "seats"} taken`,
   members: (count: string) => (count === "1" ? "1 member" : `${count} members`),
   add: "Add member",
   import: "Import list",

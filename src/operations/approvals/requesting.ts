@@ -60,7 +60,8 @@ export async function requestApproval(
     }
     const { days } = await readApprovals(ctx, organizationId);
     const id = newId(now);
-    const expiresAt = new Date(now.getTime() + days * DAY_MS);
+    const until = proposal.until?.getTime() ?? Number.POSITIVE_INFINITY;
+    const expiresAt = new Date(Math.min(now.getTime() + days * DAY_MS, until));
     await ctx.db.insert(changeRequests).values({
       id,
       organizationId,

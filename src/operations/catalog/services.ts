@@ -268,7 +268,8 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     const { organizationId } = input;
     if (organizationId !== undefined && (await needsApproval(ctx, organizationId, "disable"))) {
       const report = { services: doomed.map(({ name }) => name), contracts: contractIds.length };
-      const summary = `Delete all ${serviceIds.length} services`;
+      const { length } = serviceIds;
+      const summary = length === 1 ? "Delete the only service" : `Delete all ${length} services`;
       await settleApproval(ctx, {
         organizationId,
         action: "disable",

@@ -132,6 +132,7 @@ export async function scheduleAvailability(
         summary,
         operation: "scheduleAvailability",
         input,
+        until: at,
         ...assessed(decision),
       });
     }

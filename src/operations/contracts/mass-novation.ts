@@ -6,7 +6,7 @@ import { viewSubscriptions } from "../../db/queries/contract-view.ts";
 import { appendHistory, restartBilling } from "../../db/queries/contracts.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { audit } from "../audit.ts";
-import { assessed, needsApproval, settleApproval } from "../policy/approval.ts";
+import { assessed, contractsText, needsApproval, settleApproval } from "../policy/approval.ts";
 import { auditOf, decideChange, type GateView, keepDecision } from "../policy/change-decision.ts";
 import type { ImpactView } from "../policy/change-impact.ts";
 import type { ChangeAction } from "../policy/change-plan.ts";
@@ -77,7 +77,7 @@ export async function novateHolders(
     await recordChanges(ctx.db, before, { novated: true, first: expired, last: events });
     const { organizationId } = service;
     if (await needsApproval(ctx, organizationId, "novate")) {
-      const summary = `Move ${contractIds.length} contracts of ${service.name} to ${target.version}`;
+      const summary = `Move ${contractsText(contractIds.length)} of ${service.name} to ${target.version}`;
       const { signal: _, ...stored } = input;
       await settleApproval(ctx, {
         organizationId,

@@ -16,7 +16,7 @@ import { Failure } from "../errors.ts";
 import type { Decision } from "../policy/change-decision.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
-import { needsApproval, passedOver, refuseHeldElsewhere, settleApproval } from "../policy/approval.ts";
+import { contractsText, needsApproval, passedOver, refuseHeldElsewhere, settleApproval } from "../policy/approval.ts";
 import { auditContracts, auditNovations } from "../contract-audit.ts";
 import { inGroup, viewByUsername, viewOne } from "./contract-rows.ts";
 import { decideGroupNovations, keepGroupDecisions } from "./group-decisions.ts";
@@ -172,7 +172,7 @@ export async function novateGroup(
         subscriptionAddOns,
         ...(broken === undefined ? {} : { passedOver: broken }),
       };
-      const summary = `Move ${counts.contracts} contracts of group ${input.groupId}`;
+      const summary = `Move ${contractsText(counts.contracts)} of group ${input.groupId}`;
       await settleApproval(ctx, {
         organizationId,
         action: "novate",

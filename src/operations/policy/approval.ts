@@ -33,6 +33,8 @@ export interface Proposal {
   operation: ApprovedOperation;
   /** Input of the operation, as JSON. */
   input: object;
+  /** Moment from which the change cannot be made. Default: none. */
+  until?: Date;
 }
 
 /** Thrown at the end of a transaction to roll back a change that needs a second person. */
@@ -123,6 +125,9 @@ export async function refuseHeldElsewhere(
     `CONFLICT: Organization ${held.id} needs a second person for this change: make it for each organization alone`,
   );
 }
+
+/** Counts contracts in a summary. */
+export const contractsText = (count: number): string => `${count} ${count === 1 ? "contract" : "contracts"}`;
 
 export const basisText = (basis: unknown): string => JSON.stringify(basis);
 

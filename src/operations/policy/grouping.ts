@@ -195,6 +195,13 @@ export class Grouping {
   requireAllUsed(): void {
     const unused = [...this.#ownTargets.values()].findIndex(({ isUsed }) => !isUsed);
     if (unused < 0) return;
+    const { approval } = this.#ctx;
+    if (approval !== undefined) {
+      throw new Failure(
+        "conflict",
+        `CONFLICT: Change request ${approval.requestId} cannot be approved: no contract has the configuration of groups[${unused}] any more. Reject or withdraw it`,
+      );
+    }
     throw new Failure("invalid", `INVALID DATA: groups[${unused}] has a configuration that no contract has`);
   }
 

@@ -206,6 +206,12 @@ export const conflict: ErrorKind = {
       sentences: ["CONFLICT: The report of change request {id} has changed: approve the new one"],
     },
     {
+      remedy: "Reject or withdraw the request. Its author requests the change again, for the contracts of now.",
+      sentences: [
+        "CONFLICT: Change request {id} cannot be approved: no contract has the configuration of groups[{index}] any more. Reject or withdraw it",
+      ],
+    },
+    {
       remedy:
         "List the change requests: only a pending one is decided on. Decide on those that wait, or make a new one.",
       sentences: [
