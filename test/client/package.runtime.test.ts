@@ -139,7 +139,7 @@ test.each(ENTRIES)("faregate/%s brings nothing of the server", async (entry) => 
           : entry.startsWith("openfeature")
             ? /\/esm\/(client|openfeature|core\/least-recently-used)\b/
             : entry === "ai" || entry === "mcp"
-              ? /\/esm\/(ai|mcp|client\/back\/denial)\b/
+              ? /\/esm\/(ai|mcp|client\/back\/(denial|holds)|core\/holds)\b/
               : /\/esm\/(client|react|core\/least-recently-used)\b/;
   for (const id of own) expect(id).toMatch(id.includes("/node_modules/") ? /./ : folders);
   const peers = entry.startsWith("openfeature") ? /^@openfeature\// : /^react($|\/)/;
