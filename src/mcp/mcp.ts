@@ -41,6 +41,8 @@ export interface ToolMeterOptions {
   readonly tools: Readonly<Record<string, ToolTerms>>;
   /** ISO 8601: how long a hold outlives a process that dies. A running call extends it. Default: `PT5M`. */
   readonly duration?: string | undefined;
+  /** Receives why a call that ran could not be counted, or its hold released. Its result is returned. Default: ignored. */
+  readonly onError?: ((error: unknown) => void) | undefined;
 }
 
 /** A registered tool, which a server hides while it is disabled. */
@@ -93,7 +95,7 @@ export function meterTools<Server extends ToolServer>(
 /** Runs one call: within a hold where the tool counts something, else while its feature is on. */
 async function callMetered(
   client: ToolMeterClient,
-  { userId, spender, duration = "PT5M" }: ToolMeterOptions,
+  { userId, spender, duration = "PT5M", onError = () => {} }: ToolMeterOptions,
   { featureId, amounts, cost }: ToolTerms,
   call: () => Promise<ToolResult>,
 ): Promise<ToolResult> {
@@ -119,13 +121,17 @@ async function callMetered(
     result = await call();
   } catch (error) {
     // A hold that cannot be released ends by itself; the caller needs the error of the tool.
-    await client.usage.release(holdId).catch(() => {});
+    await client.usage.release(holdId).catch(onError);
     throw error;
   } finally {
     clearInterval(extensions);
   }
-  if (result.isError === true && cost === undefined) await client.usage.release(holdId);
-  else await settle(client, holdId, { userId, featureId, amounts: cost?.(result) ?? amounts, spender });
+  const isFree = result.isError === true && cost === undefined;
+  const end = isFree
+    ? client.usage.release(holdId)
+    : settle(client, holdId, { userId, featureId, amounts: cost?.(result) ?? amounts, spender });
+  // The work is done: an agent that received an error instead would repeat it.
+  await end.catch(onError);
   return result;
 }
 
