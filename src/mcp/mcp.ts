@@ -4,7 +4,7 @@
  */
 import type { Faregate } from "../client/client.ts";
 import type { Spender } from "../client/back/budgets.ts";
-import { extensionMs, type HoldAnswer } from "../client/back/holds.ts";
+import { extensionMs, hasEnded, type HoldAnswer, requireCounted } from "../client/back/holds.ts";
 import { type Denial, explainDenial } from "../client/back/denial.ts";
 import type { UsageItem } from "../client/back/usage-items.ts";
 
@@ -143,12 +143,9 @@ async function settle(client: ToolMeterClient, holdId: string, use: UsageItem): 
     if (!isSettled) await client.usage.settle(holdId, hold.amounts);
   } catch (error) {
     if (!hasEnded(error)) throw error;
-    await client.usage.record([{ ...use, key: holdId }]);
+    requireCounted(await client.usage.record([{ ...use, key: holdId }]));
   }
 }
-
-const hasEnded = (error: unknown): boolean =>
-  typeof error === "object" && error !== null && "status" in error && error.status === 409;
 
 /** The part of an answer that explains a denial. `amounts` is the cost of units. */
 type Rest = Pick<Denial, "remaining" | "resetAt" | "budget"> & Pick<HoldAnswer, "amounts">;

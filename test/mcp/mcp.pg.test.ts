@@ -201,3 +201,17 @@ test("a call that ends while the service is away answers with its result", async
   expect(await client.contracts.holds("hal")).toMatchObject({ data: [{ state: "open" }] });
   await close();
 });
+
+test("a call that can no longer be counted answers with its result, and says so", async () => {
+  await contract(api, key, "ivy");
+  const failures: unknown[] = [];
+  const onError = (error: unknown) => failures.push(error);
+  const { call, close } = await connected("ivy", { onError }, async () => {
+    advance(600_000);
+    await client.usage.record([{ userId: "ivy", featureId: "tasker-board", amounts: { [LIMIT]: 5 } }]);
+  });
+  expect(await call("plan", 2)).toMatchObject({ structuredContent: { tasks: 2 } });
+  expect(failures).toMatchObject([{ message: "The usage was not counted: LIMIT_REACHED" }]);
+  expect(await consumed(api, key, "ivy")).toBe(5);
+  await close();
+});
