@@ -4,7 +4,7 @@
  */
 import type { Faregate } from "../client/client.ts";
 import type { Spender } from "../client/back/budgets.ts";
-import { extensionMs, type HoldAnswer } from "../client/back/holds.ts";
+import { extensionMs, hasEnded, type HoldAnswer, requireCounted } from "../client/back/holds.ts";
 import { type Denial, explainDenial } from "../client/back/denial.ts";
 import type { UsageItem } from "../client/back/usage-items.ts";
 
@@ -41,6 +41,8 @@ export interface ToolMeterOptions {
   readonly tools: Readonly<Record<string, ToolTerms>>;
   /** ISO 8601: how long a hold outlives a process that dies. A running call extends it. Default: `PT5M`. */
   readonly duration?: string | undefined;
+  /** Receives why a call that ran could not be counted, or its hold released. Its result is returned. Default: ignored. */
+  readonly onError?: ((error: unknown) => void) | undefined;
 }
 
 /** A registered tool, which a server hides while it is disabled. */
@@ -93,7 +95,7 @@ export function meterTools<Server extends ToolServer>(
 /** Runs one call: within a hold where the tool counts something, else while its feature is on. */
 async function callMetered(
   client: ToolMeterClient,
-  { userId, spender, duration = "PT5M" }: ToolMeterOptions,
+  { userId, spender, duration = "PT5M", onError = () => {} }: ToolMeterOptions,
   { featureId, amounts, cost }: ToolTerms,
   call: () => Promise<ToolResult>,
 ): Promise<ToolResult> {
@@ -119,13 +121,17 @@ async function callMetered(
     result = await call();
   } catch (error) {
     // A hold that cannot be released ends by itself; the caller needs the error of the tool.
-    await client.usage.release(holdId).catch(() => {});
+    await client.usage.release(holdId).catch(onError);
     throw error;
   } finally {
     clearInterval(extensions);
   }
-  if (result.isError === true && cost === undefined) await client.usage.release(holdId);
-  else await settle(client, holdId, { userId, featureId, amounts: cost?.(result) ?? amounts, spender });
+  const isFree = result.isError === true && cost === undefined;
+  const end = isFree
+    ? client.usage.release(holdId)
+    : settle(client, holdId, { userId, featureId, amounts: cost?.(result) ?? amounts, spender });
+  // The work is done: an agent that received an error instead would repeat it.
+  await end.catch(onError);
   return result;
 }
 
@@ -137,12 +143,9 @@ async function settle(client: ToolMeterClient, holdId: string, use: UsageItem): 
     if (!isSettled) await client.usage.settle(holdId, hold.amounts);
   } catch (error) {
     if (!hasEnded(error)) throw error;
-    await client.usage.record([{ ...use, key: holdId }]);
+    requireCounted(await client.usage.record([{ ...use, key: holdId }]));
   }
 }
-
-const hasEnded = (error: unknown): boolean =>
-  typeof error === "object" && error !== null && "status" in error && error.status === 409;
 
 /** The part of an answer that explains a denial. `amounts` is the cost of units. */
 type Rest = Pick<Denial, "remaining" | "resetAt" | "budget"> & Pick<HoldAnswer, "amounts">;

@@ -7,7 +7,7 @@ import { checkLedger } from "../../src/db/invariants.ts";
 import { meterTools, type ToolMeterOptions } from "../../src/mcp/mcp.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consumed, contract, tasker, upload } from "../support/contracting.ts";
-import { inProcess, ORIGIN } from "../support/in-process.ts";
+import { type InProcess, inProcess, ORIGIN } from "../support/in-process.ts";
 
 /* The meter of MCP tools, between a server and a client of the official SDK. */
 
@@ -15,13 +15,14 @@ const LIMIT = "tasker-maxTasks";
 let api: TestApi;
 let key: string;
 let client: Faregate;
+let line: InProcess;
 /** End of the last hold that was extended. */
 let extendedTo = 0;
 beforeAll(async () => {
   api = await createTestApi();
   key = api.callers.all.key;
   await upload(api, key, tasker({ maxTasks: 5 }));
-  const line = inProcess(api);
+  line = inProcess(api);
   line.onAnswer = async (path, answer) => {
     if (path.includes("extend=") && answer.ok) extendedTo = Date.parse((await answer.clone().json()).until);
     return answer;
@@ -49,7 +50,11 @@ const taken = (content: unknown): number => (content as { tasks: number }).tasks
 const noWork = async () => {};
 
 /** A server with metered tools and a free one, and a client of it. */
-async function connected(userId: string, options: Pick<ToolMeterOptions, "spender" | "duration"> = {}, work = noWork) {
+async function connected(
+  userId: string,
+  options: Pick<ToolMeterOptions, "spender" | "duration" | "onError"> = {},
+  work = noWork,
+) {
   const server = new McpServer({ name: "tasks", version: "1.0.0" });
   const metered = meterTools(server, client, { userId, ...options, tools: TOOLS });
   metered.registerTool(
@@ -182,5 +187,31 @@ test("a call whose hold has ended is counted all the same", async () => {
   expect(await call("plan", 2)).toMatchObject({ structuredContent: { tasks: 2 } });
   expect(await client.contracts.holds("gus", { state: "all" })).toMatchObject({ data: [{ state: "expired" }] });
   expect(await consumed(api, key, "gus")).toBe(2);
+  await close();
+});
+
+test("a call that ends while the service is away answers with its result", async () => {
+  await contract(api, key, "hal");
+  const failures: unknown[] = [];
+  const onError = (error: unknown) => failures.push(error);
+  const { call, close } = await connected("hal", { onError }, async () => line.cut());
+  expect(await call("plan", 2)).toMatchObject({ structuredContent: { tasks: 2 } });
+  line.restore();
+  expect(failures).toMatchObject([{ message: expect.stringContaining("could not be reached") }]);
+  expect(await client.contracts.holds("hal")).toMatchObject({ data: [{ state: "open" }] });
+  await close();
+});
+
+test("a call that can no longer be counted answers with its result, and says so", async () => {
+  await contract(api, key, "ivy");
+  const failures: unknown[] = [];
+  const onError = (error: unknown) => failures.push(error);
+  const { call, close } = await connected("ivy", { onError }, async () => {
+    advance(600_000);
+    await client.usage.record([{ userId: "ivy", featureId: "tasker-board", amounts: { [LIMIT]: 5 } }]);
+  });
+  expect(await call("plan", 2)).toMatchObject({ structuredContent: { tasks: 2 } });
+  expect(failures).toMatchObject([{ message: "The usage was not counted: LIMIT_REACHED" }]);
+  expect(await consumed(api, key, "ivy")).toBe(5);
   await close();
 });

@@ -116,7 +116,7 @@ export async function putLevels(tx: Database, groups: readonly LevelGroup[], now
 
 /**
  * Updates the limits of existing levels that differ. Most moves change few of them. Without the list of ids, Postgres reads the
- * levels of all contracts; without the tenths, a trigger writes each row again.
+ * levels of all contracts.
  */
 export async function putLimits(tx: Database, groups: readonly LevelGroup[], now: Date): Promise<void> {
   const ids = groups.flatMap(({ contractIds }) => contractIds);
