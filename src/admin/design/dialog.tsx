@@ -24,6 +24,15 @@ function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
     dialog?.showModal();
     return () => dialog?.close();
   }, []);
+  useEffect(() => {
+    if (!ignoresEscape) return undefined;
+    // A repeated Escape would also close the dialogs below, and they would open again above this one.
+    const ignore = (event: KeyboardEvent) => {
+      if (event.key === "Escape") event.preventDefault();
+    };
+    document.addEventListener("keydown", ignore);
+    return () => document.removeEventListener("keydown", ignore);
+  }, [ignoresEscape]);
   // React passes on the events of a dialog that is inside this one.
   const isOwn = ({ target }: SyntheticEvent) =>
     target instanceof Element && target.closest("dialog") === element.current;
