@@ -118,6 +118,7 @@ test(
     await rename.getByRole("button", { name: "Rename" }).click();
     const dialog = page.getByRole("dialog", { name: "Sign in again" });
     await dialog.waitFor();
+    await page.keyboard.press("Control+k");
     for (let presses = 1; presses <= 8; presses += 1) await page.keyboard.press("Escape");
     await dialog.getByLabel("Password", { exact: true }).fill(PASSWORD);
     await dialog.getByRole("button", { name: "Sign in" }).click();
