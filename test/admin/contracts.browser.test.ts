@@ -410,10 +410,13 @@ describe("with more services than fit on a page of the API", () => {
     await many.open("/new-contract", "New contract");
     const add = page.getByRole("button", { name: /^Add Service/ });
     await expect.poll(() => add.count()).toBe(8);
+    const isFocused = (element: Locator) => element.evaluate((each) => each === document.activeElement);
     await page.getByRole("button", { name: "Show 8 more" }).click();
+    expect(await isFocused(page.getByRole("button", { name: "Add Service09" }))).toBe(true);
     await page.getByRole("button", { name: "Show 8 more" }).click();
-    await page.getByRole("button", { name: "Show 1 more" }).click();
+    await page.getByRole("button", { name: "Show 1 more" }).press("Enter");
     await expect.poll(() => add.count()).toBe(25);
+    expect(await isFocused(page.getByRole("button", { name: "Add Service25" }))).toBe(true);
     const search = page.getByLabel("Find a service");
     await search.fill("nothing");
     await page.getByText("No services match.").waitFor();
@@ -423,7 +426,12 @@ describe("with more services than fit on a page of the API", () => {
     await expectAccessible(page);
     await page.getByRole("button", { name: "Add Service25" }).click();
     const version = page.getByLabel("Version: Service25");
-    await expect.poll(() => version.evaluate((element) => element === document.activeElement)).toBe(true);
+    await expect.poll(() => isFocused(version)).toBe(true);
+    await search.fill("nothing");
+    await version.selectOption("Not included");
+    await expect.poll(() => isFocused(page.getByRole("button", { name: "Add Service25" }))).toBe(true);
+    await page.keyboard.press("Enter");
+    await expect.poll(() => isFocused(version)).toBe(true);
     await search.fill("");
     await page.getByRole("radio", { name: /^FREE/ }).check();
     await page.getByLabel("User id").fill("carol");
