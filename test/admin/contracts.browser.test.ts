@@ -396,6 +396,17 @@ test("the address of a page that the list has no longer leads to its last one", 
   await page.getByRole("row", { name: /admin/ }).waitFor();
 });
 
+test("services are listed as people sort them, whatever their case", async () => {
+  const { page } = own;
+  for (const name of ["Zoo", "ärger", "beta"])
+    await own.upload(own.sample("tasker").replace("saasName: Tasker", `saasName: ${name}`));
+  await own.open("/services", "Services");
+  await page.getByRole("link", { name: "Zoo" }).waitFor();
+  const names = await page.getByRole("main").getByRole("rowheader").allInnerTexts();
+  const ours = names.filter((name) => ["Zoo", "ärger", "beta"].includes(name));
+  expect(ours).toEqual(["ärger", "beta", "Zoo"]);
+});
+
 describe("with more services than fit on a page of the API", () => {
   const many = useConsole({ environment: { PAGE_LIMIT: "10" } });
   beforeAll(async () => {
