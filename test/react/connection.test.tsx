@@ -532,9 +532,9 @@ describe("a token source", () => {
       </ServiceProvider>
     );
     const mounted = await mount(page("ada"), { strict: true });
-    await vi.waitFor(() => expect(mounted.text()).toBe("DEFAULT"));
+    await eventually(() => expect(mounted.text()).toBe("DEFAULT"));
     await mounted.render(page("bob"));
-    await vi.waitFor(() => expect(mounted.text()).toBe("ON"));
+    await eventually(() => expect(mounted.text()).toBe("ON"));
   });
 
   test("that is still asked when the connection is switched off is waited for", async () => {
