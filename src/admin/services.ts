@@ -34,7 +34,8 @@ async function loadServices(to: string, signal: AbortSignal): Promise<Service[]>
     all.push(...body);
     after = headers.get("next-after");
   }
-  return all.sort((one, other) => (one.name < other.name ? -1 : 1));
+  const { compare } = new Intl.Collator(document.documentElement.lang);
+  return all.sort((one, other) => compare(one.name, other.name));
 }
 
 export function usePricing(service: string | undefined, version: string | undefined): UseQueryResult<WirePricing> {

@@ -396,6 +396,17 @@ test("the address of a page that the list has no longer leads to its last one", 
   await page.getByRole("row", { name: /admin/ }).waitFor();
 });
 
+test("services are listed as people sort them, whatever their case", async () => {
+  const { page } = own;
+  for (const name of ["Zoo", "ärger", "beta"])
+    await own.upload(own.sample("tasker").replace("saasName: Tasker", `saasName: ${name}`));
+  await own.open("/services", "Services");
+  await page.getByRole("link", { name: "Zoo" }).waitFor();
+  const names = await page.getByRole("main").getByRole("rowheader").allInnerTexts();
+  const ours = names.filter((name) => ["Zoo", "ärger", "beta"].includes(name));
+  expect(ours).toEqual(["ärger", "beta", "Zoo"]);
+});
+
 describe("with more services than fit on a page of the API", () => {
   const many = useConsole({ environment: { PAGE_LIMIT: "10" } });
   beforeAll(async () => {
@@ -410,10 +421,13 @@ describe("with more services than fit on a page of the API", () => {
     await many.open("/new-contract", "New contract");
     const add = page.getByRole("button", { name: /^Add Service/ });
     await expect.poll(() => add.count()).toBe(8);
+    const isFocused = (element: Locator) => element.evaluate((each) => each === document.activeElement);
     await page.getByRole("button", { name: "Show 8 more" }).click();
+    expect(await isFocused(page.getByRole("button", { name: "Add Service09" }))).toBe(true);
     await page.getByRole("button", { name: "Show 8 more" }).click();
-    await page.getByRole("button", { name: "Show 1 more" }).click();
+    await page.getByRole("button", { name: "Show 1 more" }).press("Enter");
     await expect.poll(() => add.count()).toBe(25);
+    expect(await isFocused(page.getByRole("button", { name: "Add Service25" }))).toBe(true);
     const search = page.getByLabel("Find a service");
     await search.fill("nothing");
     await page.getByText("No services match.").waitFor();
@@ -423,7 +437,12 @@ describe("with more services than fit on a page of the API", () => {
     await expectAccessible(page);
     await page.getByRole("button", { name: "Add Service25" }).click();
     const version = page.getByLabel("Version: Service25");
-    await expect.poll(() => version.evaluate((element) => element === document.activeElement)).toBe(true);
+    await expect.poll(() => isFocused(version)).toBe(true);
+    await search.fill("nothing");
+    await version.selectOption("Not included");
+    await expect.poll(() => isFocused(page.getByRole("button", { name: "Add Service25" }))).toBe(true);
+    await page.keyboard.press("Enter");
+    await expect.poll(() => isFocused(version)).toBe(true);
     await search.fill("");
     await page.getByRole("radio", { name: /^FREE/ }).check();
     await page.getByLabel("User id").fill("carol");

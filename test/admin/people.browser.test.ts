@@ -30,6 +30,9 @@ test("a user creates and renames an organization, and it is shown as their own",
   }
   if (!(await discard.isVisible())) await page.keyboard.press("Escape");
   await discard.getByRole("button", { name: "Keep editing" }).click();
+  await expect.poll(() => dialog.getByLabel("Name").evaluate((field) => field === document.activeElement)).toBe(true);
+  await page.keyboard.press("Control+k");
+  expect(await page.getByRole("dialog", { name: "Search or jump to" }).count()).toBe(0);
   await dialog.getByRole("button", { name: "Rename" }).click();
   await page.getByRole("link", { name: "Acme Ltd." }).click();
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();

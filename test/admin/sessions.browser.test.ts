@@ -101,6 +101,35 @@ test("a session that ends asks to sign in above the page, and keeps what was typ
   expect(own.complaints.splice(0).every((each) => each.includes("401"))).toBe(true);
 });
 
+test(
+  "a session that ends in a dialog asks above it, however often Escape is pressed, and keeps its input",
+  SLOW,
+  async () => {
+    const { page } = own;
+    await page.goto(`${own.url}/organizations`);
+    await page
+      .getByRole("button", { name: /^Actions for / })
+      .first()
+      .click();
+    await page.getByRole("menuitem", { name: "Rename" }).click();
+    const rename = page.getByRole("dialog", { name: /^Rename / });
+    await rename.getByLabel("Name").fill("Acme");
+    await page.context().clearCookies();
+    await rename.getByRole("button", { name: "Rename" }).click();
+    const dialog = page.getByRole("dialog", { name: "Sign in again" });
+    await dialog.waitFor();
+    await page.keyboard.press("Control+k");
+    for (let presses = 1; presses <= 8; presses += 1) await page.keyboard.press("Escape");
+    await dialog.getByLabel("Password", { exact: true }).fill(PASSWORD);
+    await dialog.getByRole("button", { name: "Sign in" }).click();
+    await dialog.waitFor({ state: "detached" });
+    expect(await rename.getByLabel("Name").inputValue()).toBe("Acme");
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog", { name: "Discard your changes?" }).getByRole("button", { name: "Discard" }).click();
+    expect(own.complaints.splice(0).every((each) => each.includes("401"))).toBe(true);
+  },
+);
+
 test("a user who signs in in another tab does not act in the page of the first one", SLOW, async () => {
   await own.call("POST", "/users", { username: "mona", password: PASSWORD });
   const context = await own.browser.newContext({ reducedMotion: "reduce" });

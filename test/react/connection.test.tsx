@@ -519,6 +519,24 @@ describe("a token source", () => {
     },
   );
 
+  test("of another key replaces the token of the previous user", async () => {
+    const page = (user: string) => (
+      <ServiceProvider
+        key={user}
+        config={{
+          allowConnectionWithService: false,
+          tokenSource: async () => token({ "zoom-meetings": user === "bob" }, { sub: user }),
+        }}
+      >
+        <Shown id="zoom-meetings" />
+      </ServiceProvider>
+    );
+    const mounted = await mount(page("ada"), { strict: true });
+    await eventually(() => expect(mounted.text()).toBe("DEFAULT"));
+    await mounted.render(page("bob"));
+    await eventually(() => expect(mounted.text()).toBe("ON"));
+  });
+
   test("that is still asked when the connection is switched off is waited for", async () => {
     const gives: ((text: string) => void)[] = [];
     const tokenSource = () => new Promise<string>((give) => gives.push(give));

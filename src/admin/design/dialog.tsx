@@ -1,6 +1,6 @@
 import type { UseMutationResult } from "@tanstack/react-query";
 import { X } from "lucide-react";
-import { useEffect, useId, useRef, useState, type ReactNode, type SyntheticEvent } from "react";
+import { useEffect, useId, useLayoutEffect, useRef, useState, type ReactNode, type SyntheticEvent } from "react";
 import { texts } from "../texts.ts";
 import { Form } from "./field.tsx";
 import { GuardedButton } from "./guarded-button.tsx";
@@ -19,11 +19,21 @@ function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
   const element = useRef<HTMLDialogElement>(null);
   const [isEdited, setIsEdited] = useState(false);
   const [isAsking, setIsAsking] = useState(false);
-  useEffect(() => {
+  // A passive effect would end after the element has left the page, when the browser restores no focus.
+  useLayoutEffect(() => {
     const dialog = element.current;
     dialog?.showModal();
     return () => dialog?.close();
   }, []);
+  useEffect(() => {
+    if (!ignoresEscape) return undefined;
+    // A repeated Escape would also close the dialogs below, and they would open again above this one.
+    const ignore = (event: KeyboardEvent) => {
+      if (event.key === "Escape") event.preventDefault();
+    };
+    document.addEventListener("keydown", ignore);
+    return () => document.removeEventListener("keydown", ignore);
+  }, [ignoresEscape]);
   // React passes on the events of a dialog that is inside this one.
   const isOwn = ({ target }: SyntheticEvent) =>
     target instanceof Element && target.closest("dialog") === element.current;

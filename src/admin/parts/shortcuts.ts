@@ -31,7 +31,7 @@ export function useShortcuts(openPalette: () => void, pages: readonly { name: st
       const hasModifier = event.metaKey || event.ctrlKey || event.altKey;
       if (key === "k" && (event.metaKey || event.ctrlKey)) {
         event.preventDefault();
-        openPalette();
+        if (!isInDialog()) openPalette();
         return;
       }
       if (hasModifier || isTyping(event.target)) return;
@@ -49,5 +49,8 @@ export function useShortcuts(openPalette: () => void, pages: readonly { name: st
   });
 }
 
+/** True while a dialog is open, even if the focus is outside of it. */
+const isInDialog = (): boolean => document.querySelector("dialog:modal") !== null;
+
 const isTyping = (target: EventTarget | null): boolean =>
-  target instanceof Element && target.closest("input, textarea, select, dialog, [contenteditable]") !== null;
+  isInDialog() || (target instanceof Element && target.closest("input, textarea, select, [contenteditable]") !== null);

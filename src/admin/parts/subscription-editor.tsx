@@ -1,5 +1,6 @@
 import { Minus, Plus, Search } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { wholeConstraintsOf } from "../../core/pricing/subscription.ts";
 import type { Service, Subscription, WireAddOn, WirePricing } from "../answers.ts";
 import { Empty, Loaded } from "../design/page.tsx";
@@ -40,27 +41,45 @@ const SHOWN_AT_ONCE = 8;
 function ServiceChoices({ all, ...props }: Editing & { all: readonly Service[] }) {
   const [text, setText] = useState("");
   const [shown, setShown] = useState(SHOWN_AT_ONCE);
+  const [removed, setRemoved] = useState<readonly string[]>([]);
+  const list = useRef<HTMLDivElement>(null);
   const isContracted = ({ name }: Service) => props.value.contractedServices[serviceKey(name)] !== undefined;
   const isHeld = ({ name }: Service) => props.current?.contractedServices[serviceKey(name)] !== undefined;
   const isLong = props.isVersionFixed !== true && all.length > SHOWN_AT_ONCE;
-  // Show contracted services first. In a long list, chosen ones stay above the search.
-  const isFirst = (service: Service) => isHeld(service) || (isLong && isContracted(service));
+  const isRemoved = ({ name }: Service) => removed.includes(serviceKey(name));
+  // Show contracted services first. In a long list, those chosen and removed here stay above the search.
+  const isFirst = (service: Service) => isHeld(service) || (isLong && (isContracted(service) || isRemoved(service)));
   const others = all.filter((service) => !isFirst(service) && (props.isVersionFixed !== true || isContracted(service)));
   const found = others.filter(({ name }) => name.toLowerCase().includes(text.trim().toLowerCase()));
   const hidden = isLong ? found.length - shown : 0;
-  const choice = (service: Service) => <ServiceChoice key={service.id} service={service} {...props} />;
+  const change = (value: Subscription) => {
+    const gone = Object.keys(props.value.contractedServices).filter(
+      (key) => value.contractedServices[key] === undefined,
+    );
+    if (gone.length > 0) setRemoved([...removed, ...gone]);
+    props.onChange(value);
+  };
+  const choice = (service: Service) => (
+    <ServiceChoice key={service.id} service={service} {...props} onChange={change} />
+  );
+  const first = all.filter((service) => isFirst(service));
+  const showMore = () => {
+    flushSync(() => setShown(shown + SHOWN_AT_ONCE));
+    // The button that had the focus may be gone.
+    list.current?.querySelectorAll("fieldset")[first.length + shown]?.querySelector("button")?.focus();
+  };
   // One list of keyed elements: a service that moves above the search keeps its focus.
   return (
-    <div className="stack editor-services">
+    <div className="stack editor-services" ref={list}>
       {[
-        ...all.filter((service) => isFirst(service)).map(choice),
+        ...first.map(choice),
         isLong ? <ServiceSearch key="search" text={text} onText={setText} /> : null,
         ...(isLong ? found.slice(0, shown) : others).map(choice),
       ]}
       {isLong && found.length === 0 ? <Empty>{texts.services.noMatch}</Empty> : null}
       {hidden <= 0 ? null : (
         <div className="actions">
-          <button type="button" className="b" onClick={() => setShown(shown + SHOWN_AT_ONCE)}>
+          <button type="button" className="b" onClick={showMore}>
             {texts.change.more(formatNumber(Math.min(hidden, SHOWN_AT_ONCE)))}
           </button>
         </div>

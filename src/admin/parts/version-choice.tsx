@@ -22,16 +22,17 @@ export function VersionChoice({
   const newestOf = useNewestVersion();
   const sorted = useActiveVersions(version === undefined ? undefined : service.name);
   const place = useRef<HTMLDivElement>(null);
-  const isAdded = useRef(false);
+  const isChosen = useRef(false);
   useEffect(() => {
-    // The button that had the focus is gone.
-    if (isAdded.current && version !== undefined) place.current?.querySelector("select")?.focus();
-    isAdded.current = false;
+    // The button or select that had the focus is gone.
+    if (isChosen.current) place.current?.querySelector<HTMLElement>("button, select")?.focus();
+    isChosen.current = false;
   }, [version]);
   const choose = (chosen: string) => {
     const { [key]: _, ...services } = value.contractedServices;
     const { [key]: plan, ...plans } = value.subscriptionPlans;
     const { [key]: addOns, ...others } = value.subscriptionAddOns;
+    isChosen.current = true;
     if (chosen === "") {
       onChange({ contractedServices: services, subscriptionPlans: plans, subscriptionAddOns: others });
       return;
@@ -44,15 +45,16 @@ export function VersionChoice({
   };
   const add = async () => {
     const newest = await newestOf(service);
-    isAdded.current = true;
     choose(newest ?? "");
   };
   if (version === undefined) {
     return (
-      <button type="button" className="b small" onClick={() => void add()}>
-        <Plus />
-        {t.addService(service.name)}
-      </button>
+      <div ref={place}>
+        <button type="button" className="b small" onClick={() => void add()}>
+          <Plus />
+          {t.addService(service.name)}
+        </button>
+      </div>
     );
   }
   const versions = [...new Set([...(sorted ?? Object.keys(service.activePricings)), version])];
