@@ -1,6 +1,6 @@
 import type { LanguageModelV3Usage } from "@ai-sdk/provider";
 import type { Faregate } from "../client/client.ts";
-import { extensionMs, hasEnded, type HoldAnswer, requireCounted, type SettleAnswer } from "../client/back/holds.ts";
+import { extensionMs, type HoldAnswer, type SettleAnswer } from "../client/back/holds.ts";
 import type { Spender } from "../client/back/budgets.ts";
 import { type Denial, explainDenial } from "../client/back/denial.ts";
 import { LimitReachedError } from "./limit.ts";
@@ -77,8 +77,6 @@ export class Meter {
   private deltas = 0;
   private reported = 0;
   private keptAt = 0;
-  /** Totals of the last report that was counted. */
-  private counted: Tokens | undefined;
   private isGone = false;
   private running: Promise<unknown> = Promise.resolve();
   private timer: ReturnType<typeof setInterval> | undefined;
@@ -208,8 +206,7 @@ export class Meter {
       });
       this.rest = answer;
       this.keptAt = performance.now();
-      if (answer.eval) this.counted = spent;
-      else this.isGone = true;
+      if (!answer.eval) this.isGone = true;
       return answer.eval ? answer : undefined;
     } catch (error) {
       // The hold has ended, or is gone with its limit.
@@ -237,31 +234,12 @@ export class Meter {
     const output = tokensOf(usage?.outputTokens);
     const estimated = input === undefined || output === undefined;
     const total = { input: input ?? this.input, output: output ?? this.output };
-    let answer: SettleAnswer;
-    try {
-      answer = await this.client.usage.settle(holdId, costOf(options, total), { estimated });
-    } catch (error) {
-      if (!hasEnded(error)) throw error;
-      return this.recordRest(holdId, total);
-    }
+    const answer = await this.client.usage.settle(holdId, costOf(options, total), { estimated });
     if (answer.eval) return;
     // More than is left: what the hold covers is counted in any case.
     const { amounts, counted } = answer.hold;
     const covered = Object.entries(amounts).map(([id, held]) => [id, held + (counted?.[id] ?? 0)] as const);
     await this.client.usage.settle(holdId, Object.fromEntries(covered), { estimated });
-  }
-
-  /** Records what no report has counted. A hold that has ended, as in an outage, no longer counts it. */
-  private async recordRest(key: string, total: Tokens): Promise<void> {
-    const { client, counted, options } = this;
-    const rest = {
-      input: Math.max(0, total.input - (counted?.input ?? 0)),
-      output: Math.max(0, total.output - (counted?.output ?? 0)),
-    };
-    const consumption = counted === undefined ? options.consumption : zeros(options);
-    const { userId, featureId, spender } = options;
-    const amounts = costOf({ ...options, consumption }, rest);
-    requireCounted(await client.usage.record([{ key, userId, featureId, amounts, spender }]));
   }
 }
 

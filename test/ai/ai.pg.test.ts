@@ -233,39 +233,6 @@ describe("a pause longer than the hold", () => {
   });
 });
 
-describe("an answer whose hold has ended meanwhile", () => {
-  const start = Date.parse("2025-06-15T10:00:00.000Z");
-  afterEach(() => api.setNow(new Date(start)));
-
-  test.each([10, 60_000])("is counted all the same, and once, with reports every %i ms", async (reportEveryMs) => {
-    const userId = await subscribed();
-    const failures: unknown[] = [];
-    const isReported = () => calls.some((call) => call.includes("keep=true"));
-    const inner = new MockLanguageModelV3({
-      doGenerate: async () => {
-        if (reportEveryMs === 10) {
-          await expect.poll(isReported, { timeout: 10_000 }).toBe(true);
-          await expect.poll(() => levelOf(userId), { timeout: 10_000 }).toEqual([INPUT, 100]);
-        }
-        api.setNow(new Date(start + 600_000));
-        return { content: [], finishReason: stop, usage: usage(INPUT, 25), warnings: [] };
-      },
-    });
-    const middleware = meterTokens(client, {
-      userId,
-      featureId: "scribe-write",
-      limitId: LIMIT,
-      countInput: () => INPUT,
-      maxOutputTokens: 100,
-      reportEveryMs,
-      onError: (error) => failures.push(error),
-    });
-    await wrapLanguageModel({ model: inner, middleware }).doGenerate({ prompt: [] });
-    expect(failures).toEqual([]);
-    expect(await levelOf(userId)).toEqual([INPUT + 25, 0]);
-  });
-});
-
 describe("where little is left", () => {
   test("the model is asked for as many tokens as fit, in one call", async () => {
     const userId = await subscribed("MINI");
