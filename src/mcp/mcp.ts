@@ -4,9 +4,9 @@
  */
 import type { Faregate } from "../client/client.ts";
 import type { Spender } from "../client/back/budgets.ts";
-import { extensionMs, hasEnded, type HoldAnswer, requireCounted } from "../client/back/holds.ts";
+import { extensionMs, type HoldAnswer } from "../client/back/holds.ts";
 import { type Denial, explainDenial } from "../client/back/denial.ts";
-import type { UsageItem } from "../client/back/usage-items.ts";
+import type { RecordedUsage, UsageItem } from "../client/back/usage-items.ts";
 
 export type { Denial } from "../client/back/denial.ts";
 
@@ -145,6 +145,19 @@ async function settle(client: ToolMeterClient, holdId: string, use: UsageItem): 
     if (!hasEnded(error)) throw error;
     requireCounted(await client.usage.record([{ ...use, key: holdId }]));
   }
+}
+
+/** Returns true for the error of a call that needs an open hold, if the hold has ended. */
+const hasEnded = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && "status" in error && error.status === 409;
+
+/**
+ * Checks that the use of a hold that has ended is counted by its record.
+ * @throws Error that says why it is not.
+ */
+function requireCounted({ items: [item] }: RecordedUsage): void {
+  if (item?.verdict === "counted" || item?.verdict === "duplicate") return;
+  throw new Error(`The usage was not counted: ${item?.error ?? item?.reason ?? "it has no verdict"}`);
 }
 
 /** The part of an answer that explains a denial. `amounts` is the cost of units. */

@@ -3,7 +3,6 @@ import { isObject } from "../pricing-token.ts";
 import type { BudgetReached } from "./budgets.ts";
 import type { Optional } from "./subscription.ts";
 import type { FeatureResult, Reasons } from "./feature-result.ts";
-import type { RecordedUsage } from "./usage-items.ts";
 
 declare global {
   /** Merges with the interface of TypeScript's library esnext.disposable; empty without it. */
@@ -46,23 +45,6 @@ export type HoldQuery = Optional<{
  * @internal
  */
 export const extensionMs = (duration: string): number => (durationIn(duration) ?? MIN_HOLD_MS) / 3;
-
-/**
- * Returns true for the error of a call that needs an open hold, if the hold has ended.
- * @internal
- */
-export const hasEnded = (error: unknown): boolean =>
-  typeof error === "object" && error !== null && "status" in error && error.status === 409;
-
-/**
- * Checks that the use of a hold that has ended is counted by its record.
- * @throws Error that says why it is not.
- * @internal
- */
-export function requireCounted({ items: [item] }: RecordedUsage): void {
-  if (item?.verdict === "counted" || item?.verdict === "duplicate") return;
-  throw new Error(`The usage was not counted: ${item?.error ?? item?.reason ?? "it has no verdict"}`);
-}
 
 /** Rest of the limits after a call. */
 export interface Remaining {
