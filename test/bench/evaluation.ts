@@ -1,5 +1,5 @@
 import type { BenchRow } from "./pricing.ts";
-import { type Pair, sideBySide, type Sides } from "./side-by-side.ts";
+import { ALONE_PER_SECOND, type Pair, sideBySide, type Sides } from "./side-by-side.ts";
 
 /** Pairs of evaluation over HTTP through the whole stack, against minimal handlers. */
 export function pairs({ bare, ours, contracts }: Sides): Pair[] {
@@ -43,10 +43,11 @@ export function pairs({ bare, ours, contracts }: Sides): Pair[] {
       processorTimeOf: "server and Postgres",
     },
     {
-      name: "evaluate one feature with its limit, 1 connection / one SELECT a request",
+      name: "evaluate one feature with its limit, 1 connection, 300 a second / one SELECT a request",
       against: selects,
       of: limited,
       connections: 1,
+      perSecond: ALONE_PER_SECOND,
       target: 0.65,
       processorTimeOf: "server and Postgres",
     },

@@ -11,12 +11,13 @@ export const run = ({ quick = false } = {}): Promise<BenchRow[]> =>
     const rows: Pair[] = [];
     for (const runtime of ["Bun", "Deno"] as const) {
       const moved = await sides.oursOn(runtime);
-      for (const { name, of: load, connections } of onNode) {
+      for (const { name, of: load, connections, perSecond } of onNode) {
         rows.push({
           name: `${name.split(" / ")[0]}: on ${runtime} / on Node`,
           against: load,
           of: moved(load),
           connections,
+          ...(perSecond === undefined ? {} : { perSecond }),
           target: 0.9,
           processorTimeOf: "server and Postgres",
         });

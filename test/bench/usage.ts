@@ -1,5 +1,5 @@
 import type { BenchRow } from "./pricing.ts";
-import { type Pair, sideBySide, type Sides } from "./side-by-side.ts";
+import { ALONE_PER_SECOND, type Pair, sideBySide, type Sides } from "./side-by-side.ts";
 
 /** Pairs of exact consumption with its ledger over HTTP, against a handler with one UPDATE … RETURNING per request. */
 export function pairs({ bare, ours, contracts }: Sides): Pair[] {
@@ -22,10 +22,11 @@ export function pairs({ bare, ours, contracts }: Sides): Pair[] {
       processorTimeOf: "server and Postgres",
     },
     {
-      name: "consume, distinct contracts, 1 connection / one UPDATE a request",
+      name: "consume, distinct contracts, 1 connection, 300 a second / one UPDATE a request",
       against: updates,
       of: consumptions,
       connections: 1,
+      perSecond: ALONE_PER_SECOND,
       target: 0.65,
       processorTimeOf: "server and Postgres",
     },

@@ -86,7 +86,23 @@ end
 `;
 };
 
-const script = (load: Load): string => `
+/** Spaces requests evenly. wrk waits for whole milliseconds, and a late request is sent at once. */
+const pacing = (perSecond: number): string => `
+local ffi = require("ffi")
+ffi.cdef("typedef struct { long seconds; long nanoseconds; } instant; int clock_gettime(int clock, instant *at);")
+local instant = ffi.new("instant")
+local milliseconds = function()
+  ffi.C.clock_gettime(1, instant)
+  return tonumber(instant.seconds) * 1e3 + tonumber(instant.nanoseconds) / 1e6
+end
+local due
+delay = function()
+  due = due and due + ${1_000 / perSecond} or milliseconds()
+  return math.max(0, math.floor(due - milliseconds() + 0.5))
+end
+`;
+
+const script = (load: Load, perSecond: number | undefined): string => `
 local requests = {
 ${load.paths.map((_, index) => JSON.stringify(requestOf(load, index))).join(",\n")}
 }
@@ -97,6 +113,7 @@ local next_request = function()
 end
 request = next_request
 ${load.settlement === undefined ? "" : settling(load, load.settlement)}
+${perSecond === undefined ? "" : pacing(perSecond)}
 done = function(summary, latency)
   local e = summary.errors
   io.write(string.format('\\n{"requests":%d,"micros":%d,"p50":%d,"p99":%d,"p999":%d,"refused":%d,"failed":%d}\\n',
@@ -106,15 +123,16 @@ end
 `;
 
 /**
- * Measures a server over `connections` with one thread of wrk.
+ * Measures a server over `connections` with one thread of wrk, which sends `perSecond` requests. Default: as many as are
+ * answered.
  * @throws Error when a response is an error.
  */
-export async function measure(load: Load, connections: number, seconds: number): Promise<Measured> {
+export async function measure(load: Load, connections: number, seconds: number, perSecond?: number): Promise<Measured> {
   await (installed ??= install());
   const folder = await mkdtemp(join(tmpdir(), "faregate-wrk-"));
   try {
     const file = join(folder, "load.lua");
-    await writeFile(file, script(load));
+    await writeFile(file, script(load, perSecond));
     const processorTimes = () => [cpuMsOf(load.pid), cpuMsOf(load.postgresPid)] as const;
     const before = processorTimes();
     const given = ["-t", "1", "-c", String(connections), "-d", `${seconds}s`, "--timeout", "20s", "-s", file, load.url];
