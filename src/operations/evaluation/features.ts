@@ -35,7 +35,7 @@ export function evaluateOne(ctx: Context, request: EvaluationRequest): MaybeProm
     });
   }
   if (isInTransaction(ctx)) return consumeSerially(ctx, request);
-  return ctx.resources.consume({ organizationId: evaluatedOrganization(ctx), ...request });
+  return ctx.resources.consume({ ...request, organizationId: evaluatedOrganization(ctx) });
 }
 
 /** True for a call whose answer depends on nothing but the plan: no balance, spender or option has a part in it. */

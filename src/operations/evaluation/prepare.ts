@@ -206,7 +206,8 @@ function preparedWith(
   at: Date,
   evaluation: Evaluation,
 ): MaybePromise<Prepared> {
-  const prepared = { contract, at, evaluation, ...usageOf(contract) };
+  const { usage, held } = usageOf(contract);
+  const prepared = { contract, at, evaluation, usage, held };
   if (contract.blocks.length === 0) return prepared;
   return chain(evaluationWithoutBlocks(ctx, contract, at, evaluation), (withoutBlocks) => ({
     ...prepared,

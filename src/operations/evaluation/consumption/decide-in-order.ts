@@ -50,6 +50,7 @@ type Answer = FeatureAnswer | SettlementAnswer | "needsOwnTransaction";
 
 /** The answers to all requests for one contract, and what to write for them. */
 interface OrderedDecision extends Decision {
+  group: ContractRequests;
   answers: Map<QueuedRequest, Answer | Error>;
   /** The snapshot after this consumption; undefined if it cannot be computed exactly. */
   snapshotAfter(version: string): ContractSnapshot | undefined;
@@ -59,9 +60,10 @@ interface OrderedDecision extends Decision {
 export async function decideInOrder(
   ctx: Pick<Context, "db" | "resources">,
   contract: ContractSnapshot,
-  { endUser: { organizationId }, requests }: ContractRequests,
+  group: ContractRequests,
   now: Date,
 ): Promise<OrderedDecision> {
+  const { requests } = group;
   const writes: Writes = { ...noBalanceWrites(), takes: [], ends: [] };
   const prepared = await prepareUnlessDue(ctx, contract, now, requests);
   const answers: OrderedDecision["answers"] = new Map();
@@ -76,12 +78,18 @@ export async function decideInOrder(
       answers.set(request, "amounts" in request ? "needsOwnTransaction" : prepared);
     }
   }
-  const { levels, budgets, ...written } = writes;
+  const { consumptions, takes, ends, events, raised, levels, budgets } = writes;
+  // Listed, because V8 copies the rest of an object in slow code.
   return {
-    organizationId,
+    group,
+    organizationId: group.endUser.organizationId,
     contract,
     answers,
-    ...written,
+    consumptions,
+    takes,
+    ends,
+    events,
+    raised,
     budgets: [...budgets.values()],
     snapshotAfter: (version) => {
       // Integer sums match the database's. Fractional sums may differ in double precision.

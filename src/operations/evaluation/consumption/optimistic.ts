@@ -101,8 +101,7 @@ async function consumeRound(
   const decisions = await Promise.all(
     groups.map(async (group) => {
       const contract = await read(group.endUser);
-      if (contract !== null)
-        return { group, ...(await decideInOrder({ db: resources.db, resources }, contract, group, now)) };
+      if (contract !== null) return decideInOrder({ db: resources.db, resources }, contract, group, now);
       for (const request of group.requests) verdicts.set(request, withoutContract(request));
       return undefined;
     }),

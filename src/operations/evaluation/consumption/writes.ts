@@ -44,7 +44,7 @@ export function countGranted(
   request: QueuedEvaluation,
   { result, parts, involved }: { result: FeatureResult; parts: readonly BudgetPart[]; involved: InvolvedLevels },
   writes: ReturnType<typeof noBalanceWrites>,
-  operation: Pick<Consumption, "operationId" | "usedAt">,
+  { operationId, usedAt }: Pick<Consumption, "operationId" | "usedAt">,
 ): void {
   const { usage, held } = prepared;
   const { contractId } = prepared.contract;
@@ -66,7 +66,8 @@ export function countGranted(
       spender,
       budgets,
       units,
-      ...operation,
+      operationId,
+      usedAt,
     });
     changeLevel(writes, level, (now) => ({ ...now, consumed: consumedOf(after, held.get(id)) }));
     usage.set(id, after);
