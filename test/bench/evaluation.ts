@@ -43,7 +43,7 @@ export function pairs({ bare, ours, contracts }: Sides): Pair[] {
       processorTimeOf: "server and Postgres",
     },
     {
-      name: "evaluate one feature with its limit, 1 connection, 300 a second / one SELECT a request",
+      name: "evaluate one feature with its limit, 1 connection, 300 requests per second / one SELECT a request",
       against: selects,
       of: limited,
       connections: 1,

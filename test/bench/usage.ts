@@ -22,7 +22,7 @@ export function pairs({ bare, ours, contracts }: Sides): Pair[] {
       processorTimeOf: "server and Postgres",
     },
     {
-      name: "consume, distinct contracts, 1 connection, 300 a second / one UPDATE a request",
+      name: "consume, distinct contracts, 1 connection, 300 requests per second / one UPDATE a request",
       against: updates,
       of: consumptions,
       connections: 1,
