@@ -308,6 +308,17 @@ describe("the token is asked for again", () => {
     release();
   });
 
+  test("once the service is back, for a user whose page started without it", async () => {
+    await server.close();
+    const release = client.retain(true);
+    await expect(client.setUserId("ada")).rejects.toMatchObject({ code: "NETWORK" });
+    await until(() => expect(errors.length).toBeGreaterThan(0));
+    server = await startLiveServer({ port: server.port });
+    await until(() => expect(client.token.evaluateFeature("zoom-meetings")).toBe(true));
+    expect(calls()).toBe(1);
+    release();
+  });
+
   test("after a gap, for what was missed; not after the first synchronization", async () => {
     await client.setUserId("ada");
     const release = client.retain(true);
