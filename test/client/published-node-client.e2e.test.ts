@@ -116,6 +116,14 @@ describe.each([
     expect(shown.history).toHaveLength(1);
   });
 
+  test("it encodes no user id: a call with one that has to be encoded is about another user, or fails", async () => {
+    expect((await client.contracts.getContract("node-user?b")).userContact.userId).toBe("node-user");
+    expect((await client.contracts.getContract("node-user#b")).userContact.userId).toBe("node-user");
+    await expect(client.contracts.getContract("node-user/b")).rejects.toMatchObject({ response: { status: 404 } });
+    await expect(client.contracts.getContract("node-user\\b")).rejects.toMatchObject({ response: { status: 404 } });
+    await expect(client.contracts.getContract("100%")).rejects.toMatchObject({ response: { status: 400 } });
+  });
+
   test("it evaluates and consumes, with limit and use as maps", async () => {
     const read = await client.features.evaluate("node-user", "tomatometer-pomodoroTimer");
     expect(read).toMatchObject({ eval: true, used: { "tomatometer-maxPomodoroTimers": 0 } });
@@ -126,8 +134,10 @@ describe.each([
     expect(consumed.limit).toEqual({ "tomatometer-maxPomodoroTimers": 10 });
   });
 
-  test("its revert, which names no feature, is answered with success", async () => {
+  test("its revert, which names no feature, is answered with success and undoes nothing", async () => {
     expect(await client.features.revertEvaluation("node-user", "tomatometer-pomodoroTimer")).toBe(true);
+    const read = await client.features.evaluate("node-user", "tomatometer-pomodoroTimer");
+    expect(read.used).toEqual({ "tomatometer-maxPomodoroTimers": 1 });
   });
 
   test("it gets a pricing token that verifies", async () => {

@@ -139,6 +139,25 @@ describe("a contract's usage", () => {
     ]);
   });
 
+  test("a sum beyond the largest number is the largest number, never null", async () => {
+    for (let i = 0; i < 2; i += 1) {
+      await adjust(Number.MAX_VALUE);
+      await reset();
+    }
+    const most = { counted: Number.MAX_VALUE, late: 0 };
+    const { totals, data } = await report("?limit=maxTasks");
+    expect(totals).toEqual([{ service: "tasker", limit: "maxTasks", ...most, cleared: Number.MAX_VALUE }]);
+    expect(data.at(-1)).toMatchObject({ ...most, cleared: Number.MAX_VALUE });
+    expect((await report("?by=user&limit=maxTasks", "/usage")).data).toContainEqual(
+      expect.objectContaining({ userId, ...most }),
+    );
+    expect((await report("?by=feature&limit=maxTasks")).data).toEqual([
+      { service: "tasker", limit: "maxTasks", featureId: null, ...most },
+    ]);
+    // Other tests of this file sum the organization.
+    await api.call("DELETE", `/contracts/${userId}`, { key });
+  });
+
   test("24: usage counts in the bucket of its moment, and is recorded now", async () => {
     const midnight = Math.floor(START / DAY) * DAY + DAY;
     setNow(midnight + HOUR);

@@ -127,9 +127,10 @@ export class UsageRecorder {
         } catch {
           // An error of the caller's own must not stop the recorder.
         }
-        const isUnreadable = error instanceof ServiceRequestError && [400, 413, 422].includes(error.status ?? 0);
+        // Any other error was thrown before sending, by an item that JSON cannot represent.
+        const isUnreadable = !(error instanceof ServiceRequestError) || [400, 413, 422].includes(error.status ?? 0);
         if (isUnreadable) {
-          // Halves the batch until the item that the service cannot read stands alone.
+          // Halves the batch until the item that cannot be sent or read stands alone.
           if (batch.length === 1) this.refused.push(...this.items.splice(0, 1));
           size = Math.max(1, batch.length >> 1);
         } else {

@@ -65,8 +65,14 @@ export function openLiveChannel(origin: string, path: string, handlers: LiveChan
     handlers.synchronized();
   });
   socket.on("message", (message: unknown) => handlers.message(message));
-  socket.on("connect_error", lost);
-  socket.on("disconnect", (reason) => lost(reason.endsWith("error") ? new Error(reason) : undefined));
+  const channel = `event channel at ${origin}${path}`;
+  socket.on("connect_error", (error) => {
+    // A refusal has the server's sentence. The library's own errors name no address, and carry an event of the browser.
+    lost("data" in error ? error : new Error(`The ${channel} could not be reached: ${error.message}`));
+  });
+  socket.on("disconnect", (reason) => {
+    lost(reason.endsWith("error") ? new Error(`The connection to the ${channel} was lost: ${reason}`) : undefined);
+  });
   const stopWatching = handlers.onWake(() => {
     if (!isHidden()) retryNow();
   });

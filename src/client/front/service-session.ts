@@ -13,7 +13,8 @@ export class ServiceSession {
   private lifetime = new AbortController();
   /** Undefined until a call opens or closes the channel; reset by `suspend`. */
   private wantsChannel: boolean | undefined;
-  private hasBeenSynchronized = false;
+  /** True if events may have been missed: the channel was synchronized before, or an attempt to connect failed. */
+  private hasGap = false;
   private channel: LiveChannel | undefined;
 
   constructor(client: SessionHost) {
@@ -136,13 +137,14 @@ export class ServiceSession {
 
   private synchronized(): void {
     this.client.changeConnection({ status: "synchronized", error: null });
-    if (this.hasBeenSynchronized) this.loader.refreshSoon();
-    this.hasBeenSynchronized = true;
+    if (this.hasGap) this.loader.refreshSoon();
+    this.hasGap = true;
     this.client.events.emit("synchronized");
   }
 
   private lost(error: unknown): void {
     const { client } = this;
+    this.hasGap = true;
     client.changeConnection({
       status: "disconnected",
       error: error instanceof Error ? error : client.connection.error,

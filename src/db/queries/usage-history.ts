@@ -98,12 +98,16 @@ interface SumRow extends Record<string, unknown> {
   late: string;
 }
 
+/** Reads a sum of amounts. Sums of contracts, or over resets, may lie beyond the largest number, as no amount does. */
+export const readSum = (digits: string): number =>
+  Math.min(Number.MAX_VALUE, Math.max(-Number.MAX_VALUE, Number(digits)));
+
 const sumsOf = (row: SumRow): UsageSums => ({
   service: row.service,
   limit: row.limit_name,
-  counted: Number(row.counted),
-  cleared: Number(row.cleared),
-  late: Number(row.late),
+  counted: readSum(row.counted),
+  cleared: readSum(row.cleared),
+  late: readSum(row.late),
 });
 
 const TOTALS = sql.raw("sum(m.counted) as counted, sum(m.cleared) as cleared, sum(m.late) as late");

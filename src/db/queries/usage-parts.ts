@@ -1,7 +1,7 @@
 import { sql, type SQL } from "drizzle-orm";
 import type { BlockOrigin } from "../../core/pricing/blocks.ts";
 import type { Database } from "../postgres/connect.ts";
-import { inPartitions, isNamed, moment, type UsageFilter, type UsageOwner } from "./usage-history.ts";
+import { inPartitions, isNamed, moment, readSum, type UsageFilter, type UsageOwner } from "./usage-history.ts";
 import { USED_AT } from "./usage-rollup.ts";
 
 /*
@@ -80,8 +80,8 @@ export async function readUnits(db: Database, filter: UsageFilter, top: number):
     unit: row.unit,
     featureId: row.feature_id,
     units: Number(row.units),
-    counted: Number(row.counted),
-    late: Number(row.late),
+    counted: readSum(row.counted),
+    late: readSum(row.late),
   }));
 }
 
@@ -135,8 +135,8 @@ export async function readSpenders(
     limit: row.limit_name,
     ...(row.user_id === null ? {} : { userId: row.user_id }),
     spender: row.spender,
-    counted: Number(row.counted),
-    late: Number(row.late),
+    counted: readSum(row.counted),
+    late: readSum(row.late),
   }));
 }
 

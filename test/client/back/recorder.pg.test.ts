@@ -98,6 +98,17 @@ test("an item that the service cannot read does not hold up the others, and is r
   await recorder.close();
 });
 
+test.each([
+  ["a date that is none", { at: new Date(Number.NaN) }],
+  ["an amount that JSON cannot have", { amounts: { "tasker-maxTasks": Object(1n) } }],
+])("an item with %s, which cannot be sent at all, does not hold up the others either", async (_, more) => {
+  const recorder = usageOf().recorder({ maxItems: 50 });
+  for (const one of [item(), item(1, more), item()]) await recorder.add(one);
+  const failure: unknown = await recorder.close({ deadlineMs: 5000 }).catch((error: unknown) => error);
+  expect((failure as UnrecordedUsageError).items).toMatchObject([more]);
+  expect(await consumed(api, key, userId)).toBe(2);
+});
+
 test("a shutdown gives up at its deadline, and reports what is left with its keys", async () => {
   const recorder = usageOf(0).recorder({ maxItems: 2 });
   fates = Array.from({ length: 1000 }, () => 503);

@@ -227,6 +227,22 @@ describe("it comes back", () => {
     expect(server.joined).toEqual(["/pricings"]);
   });
 
+  test("errors of the connection are sentences that name its address", async () => {
+    const channel = `event channel at ws://127.0.0.1:${server.port}/events/`;
+    await connected();
+    // A packet that no client can decode.
+    for (const { conn } of server.sockets.of("/pricings").sockets.values()) conn.transport.send([{ type: "error" }]);
+    await until(() => expect(errors).toHaveLength(1));
+    await server.close();
+    await until(() => expect(errors.length).toBeGreaterThan(1));
+    const lost = `The connection to the ${channel} was lost: transport error`;
+    const unreachable = `The ${channel} could not be reached: websocket error`;
+    expect(errors.map(({ message }) => message).slice(0, 2)).toEqual([lost, unreachable]);
+    expect(client.connection.error?.message).toBe(unreachable);
+    // A page that prints an error as JSON must not show an event of the browser.
+    expect(JSON.stringify(errors.at(-1))).toBe("{}");
+  });
+
   test("R12: after the server closed the namespace", async () => {
     await connected();
     server.sockets.of("/pricings").disconnectSockets();
@@ -289,6 +305,17 @@ describe("the token is asked for again", () => {
     await until(() => expect(client.token.evaluateFeature("zoom-meetings")).toBe(false));
     await later(120);
     expect(calls()).toBe(2);
+    release();
+  });
+
+  test("once the service is back, for a user whose page started without it", async () => {
+    await server.close();
+    const release = client.retain(true);
+    await expect(client.setUserId("ada")).rejects.toMatchObject({ code: "NETWORK" });
+    await until(() => expect(errors.length).toBeGreaterThan(0));
+    server = await startLiveServer({ port: server.port });
+    await until(() => expect(client.token.evaluateFeature("zoom-meetings")).toBe(true));
+    expect(calls()).toBe(1);
     release();
   });
 
