@@ -45,11 +45,14 @@ test("an ADMIN creates a key with a scope, reveals and renames it, and types its
   await own.open("/keys", "API keys", acme);
   await page.getByLabel("Scope").selectOption("EVALUATION");
   await page.getByRole("textbox", { name: "Name" }).fill("web shop");
-  await page.getByRole("button", { name: "Create key" }).click();
+  const sent: string[] = [];
+  page.on("request", (request) => request.method() === "POST" && sent.push(request.url()));
+  await page.getByRole("button", { name: "Create key" }).dblclick();
   await page
     .getByRole("status")
     .getByText(/^org_[0-9a-f]{64}$/)
     .waitFor();
+  expect(sent).toHaveLength(1);
   const row = page.getByRole("row", { name: /EVALUATION/ });
   await row.getByText("web shop").waitFor();
   await row.getByText(/^org_[0-9a-f]{8}•+$/).waitFor();
