@@ -12,6 +12,8 @@ interface Modal {
   isChanged?: boolean;
   /** Escape does nothing. */
   ignoresEscape?: boolean;
+  /** Names the button with the cross. Default: "Close". */
+  closeLabel?: string;
 }
 
 /** Opens the element as a modal dialog: the browser traps and restores the focus. Escape asks before it discards input. */
@@ -83,7 +85,7 @@ export function Dialog(props: Modal & { title: string; children: ReactNode }) {
     <dialog className="dialog" aria-labelledby={id} {...dialog}>
       <header className="row between">
         <h2 id={id}>{props.title}</h2>
-        <CloseButton onClose={props.onClose} />
+        <CloseButton {...props} />
       </header>
       {props.children}
       {question}
@@ -91,9 +93,9 @@ export function Dialog(props: Modal & { title: string; children: ReactNode }) {
   );
 }
 
-function CloseButton({ onClose }: { onClose: () => void }) {
+function CloseButton({ onClose, closeLabel = texts.common.close }: Modal) {
   return (
-    <button type="button" className="b plain icon small" aria-label={texts.common.close} onClick={onClose}>
+    <button type="button" className="b plain icon small" aria-label={closeLabel} title={closeLabel} onClick={onClose}>
       <X />
     </button>
   );
@@ -121,7 +123,7 @@ export function Sheet(
           <h2 id={id}>{props.title}</h2>
           {props.subject === undefined ? null : <p className="small soft">{props.subject}</p>}
         </div>
-        <CloseButton onClose={props.onClose} />
+        <CloseButton {...props} />
       </header>
       {isWide ? (
         <div className="body two">
