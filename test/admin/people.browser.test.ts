@@ -1,3 +1,4 @@
+import type { Route } from "playwright-core";
 import { expect, test } from "vitest";
 import { PASSWORD, useConsole, expectAccessible, expectComplaints } from "./console.ts";
 
@@ -37,6 +38,30 @@ test("a user creates and renames an organization, and it is shown as their own",
   await page.getByRole("link", { name: "Acme Ltd." }).click();
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
   acme = /\/o\/([0-9a-f]+)/.exec(page.url())?.[1] ?? "";
+  expect(own.complaints).toEqual([]);
+});
+
+/** Presses Enter, and returns the request to this path before it is sent. */
+async function submitHeld(to: string): Promise<Route> {
+  let take: (route: Route) => void;
+  const held = new Promise<Route>((resolve) => (take = resolve));
+  await own.page.route(`**/api/v1${to}`, (route) => take(route), { times: 1 });
+  await own.page.keyboard.press("Enter");
+  return held;
+}
+
+test("Escape does not offer to discard what is being saved", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/organizations`);
+  await page.getByRole("button", { name: "Actions for Acme Ltd." }).click();
+  await page.getByRole("menuitem", { name: "Rename" }).click();
+  await page.getByRole("dialog").getByLabel("Name").fill("Acme Ltd.");
+  const held = await submitHeld(`/organizations/${acme}`);
+  await page.keyboard.press("Escape");
+  expect(await page.getByRole("dialog", { name: "Discard your changes?" }).count()).toBe(0);
+  await held.continue();
+  await page.getByText("Organization renamed").waitFor();
+  await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
   expect(own.complaints).toEqual([]);
 });
 

@@ -1,4 +1,4 @@
-import type { UseMutationResult } from "@tanstack/react-query";
+import { useQueryClient, type UseMutationResult } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { useEffect, useId, useLayoutEffect, useRef, useState, type ReactNode, type SyntheticEvent } from "react";
 import { texts } from "../texts.ts";
@@ -16,11 +16,15 @@ interface Modal {
   closeLabel?: string;
 }
 
-/** Opens the element as a modal dialog: the browser traps and restores the focus. Escape asks before it discards input. */
+/**
+ * Opens the element as a modal dialog: the browser traps and restores the focus. Escape asks before it discards input, and
+ * does nothing while a change is in flight, which nobody can discard.
+ */
 function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
   const element = useRef<HTMLDialogElement>(null);
   const [isEdited, setIsEdited] = useState(false);
   const [isAsking, setIsAsking] = useState(false);
+  const queries = useQueryClient();
   // A passive effect would end after the element has left the page, when the browser restores no focus.
   useLayoutEffect(() => {
     const dialog = element.current;
@@ -40,7 +44,7 @@ function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
   const isOwn = ({ target }: SyntheticEvent) =>
     target instanceof Element && target.closest("dialog") === element.current;
   const onEscape = () => {
-    if (ignoresEscape) return;
+    if (ignoresEscape || queries.isMutating() > 0) return;
     if (isChanged ?? isEdited) setIsAsking(true);
     else onClose();
   };
