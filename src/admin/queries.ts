@@ -6,7 +6,7 @@ import {
   type UseMutationResult,
   type UseQueryResult,
 } from "@tanstack/react-query";
-import { useRef } from "react";
+import { useEffect, useRef } from "react";
 import { call, type Call, callWithHeaders, Refused } from "./api.ts";
 import { useTell } from "./design/toast.tsx";
 import { texts } from "./texts.ts";
@@ -108,6 +108,11 @@ export function useChange<Input = undefined, T = unknown>(options: {
   const tell = useTell();
   const attempt = useRef({ input: "", key: "" });
   const inFlight = useRef(new Set<string>());
+  const isShown = useRef(true);
+  useEffect(() => {
+    isShown.current = true;
+    return () => void (isShown.current = false);
+  }, []);
   const change = useMutation<T, Error, Input>({
     mutationFn: async (input: Input) => {
       const text = textOf(input);
@@ -131,6 +136,10 @@ export function useChange<Input = undefined, T = unknown>(options: {
       const inverse = options.undo?.(answer, input);
       if (sentence !== undefined) tell(sentence, inverse === undefined ? undefined : () => change.mutate(inverse));
       options.after?.(answer, input);
+    },
+    onError: (error) => {
+      // The form that would show the refusal was closed.
+      if (!isShown.current && error instanceof Refused) tell(error.message);
     },
     onSettled: (_answer, _error, input) => void inFlight.current.delete(textOf(input)),
   });

@@ -65,6 +65,19 @@ test("Escape does not offer to discard what is being saved", async () => {
   expect(own.complaints).toEqual([]);
 });
 
+test("a refusal that arrives after its dialog was closed is shown", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/users`);
+  await page.getByRole("button", { name: "Actions for admin" }).click();
+  await page.getByRole("menuitem", { name: "Reset password" }).click();
+  await page.getByRole("dialog").getByLabel("New password").fill("abc");
+  const held = await submitHeld("/users/admin");
+  await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
+  await held.continue();
+  await page.getByText("Password must have at least").waitFor();
+  await expectComplaints(own, "422");
+});
+
 test("an ADMIN creates a key with a scope, reveals and renames it, and types its beginning to delete it", async () => {
   const { page } = own;
   await own.open("/keys", "API keys", acme);
