@@ -152,7 +152,7 @@ test("an ADMIN creates a user and adds a member, and the role matrix shows the s
   await own.open("/members", "Members", acme);
   await page.getByLabel("Username").fill("grace");
   await page.getByLabel("Role", { exact: true }).selectOption("EVALUATOR");
-  await page.getByRole("button", { name: "Add" }).click();
+  await page.getByRole("form", { name: "Add a member" }).getByRole("button", { name: "Add" }).click();
   await page.getByLabel("Role of grace").selectOption("MANAGER");
   await page.getByText("grace is now Manager").waitFor();
   await page.getByRole("button", { name: "Undo" }).last().click();
