@@ -6,7 +6,7 @@ import {
   type UseMutationResult,
   type UseQueryResult,
 } from "@tanstack/react-query";
-import { useRef } from "react";
+import { useEffect, useRef } from "react";
 import { call, type Call, callWithHeaders, Refused } from "./api.ts";
 import { useTell } from "./design/toast.tsx";
 import { texts } from "./texts.ts";
@@ -90,7 +90,8 @@ function useLostWrite(): (prefixes: readonly string[]) => Promise<Error> {
 
 /**
  * Runs a change, invalidates the paths in `touches`, and shows the message of `done`. Callers display errors.
- * `attempt` is the idempotency key: it stays the same while a change with equal input is retried.
+ * `attempt` is the idempotency key: it stays the same while a change with equal input is retried. A change with equal
+ * input that is in flight is not sent again: the second click of a double click precedes the busy button.
  */
 export function useChange<Input = undefined, T = unknown>(options: {
   change: (input: Input, attempt: string) => Promise<T>;
@@ -106,9 +107,15 @@ export function useChange<Input = undefined, T = unknown>(options: {
   const settle = useLostWrite();
   const tell = useTell();
   const attempt = useRef({ input: "", key: "" });
+  const inFlight = useRef(new Set<string>());
+  const isShown = useRef(true);
+  useEffect(() => {
+    isShown.current = true;
+    return () => void (isShown.current = false);
+  }, []);
   const change = useMutation<T, Error, Input>({
     mutationFn: async (input: Input) => {
-      const text = JSON.stringify(input) ?? "";
+      const text = textOf(input);
       if (attempt.current.key === "" || attempt.current.input !== text)
         attempt.current = { input: text, key: randomKey() };
       try {
@@ -130,6 +137,19 @@ export function useChange<Input = undefined, T = unknown>(options: {
       if (sentence !== undefined) tell(sentence, inverse === undefined ? undefined : () => change.mutate(inverse));
       options.after?.(answer, input);
     },
+    onError: (error) => {
+      // The form that would show the refusal was closed.
+      if (!isShown.current && error instanceof Refused) tell(error.message);
+    },
+    onSettled: (_answer, _error, input) => void inFlight.current.delete(textOf(input)),
   });
-  return change;
+  const mutate: typeof change.mutate = (...input) => {
+    const text = textOf(input[0]);
+    if (inFlight.current.has(text)) return;
+    inFlight.current.add(text);
+    change.mutate(...input);
+  };
+  return { ...change, mutate };
 }
+
+const textOf = (input: unknown): string => JSON.stringify(input) ?? "";

@@ -6,6 +6,8 @@ import { useHere } from "./here.tsx";
 
 const RETRY_MS = 3000;
 const KEPT = 200;
+/** Covers what the page loaded before the stream opened, and the whole seconds of the Date header. */
+const LOADING_MS = 2000;
 
 /** The part of the event log that this tab has received. */
 export interface Stream {
@@ -29,7 +31,8 @@ export function useStream(): Stream {
 /**
  * Follows the organization's event log over Server-Sent Events and invalidates stale queries. It uses fetch because
  * EventSource hides why a stream ended. It starts with the events that the server still keeps, and resumes after the last
- * received one. Hidden tabs disconnect: browsers open only six connections per server, shared by all tabs.
+ * received one. Events from long before the first connection invalidate nothing: the page loads its data after them.
+ * Hidden tabs disconnect: browsers open only six connections per server, shared by all tabs.
  */
 export function StreamProvider({ children }: { children: ReactNode }) {
   const { organization } = useHere();
@@ -38,16 +41,18 @@ export function StreamProvider({ children }: { children: ReactNode }) {
   useEffect(() => {
     let connection: AbortController | undefined;
     let lastEventId = 0;
-    let isCaughtUp = false;
+    let freshFrom: number | undefined;
     const base = `/organizations/${organization.id}`;
     setStream(NOTHING_YET);
     const listener: Listener = {
       onState: (state) => setStream((before) => ({ ...before, state })),
+      onOpen: (serverTime) => (freshFrom ??= serverTime - LOADING_MS),
       onLost: () => setStream((before) => ({ ...before, isCut: true })),
       onPosition: (id) => (lastEventId = id),
       onEvent: (event) => {
         setStream((before) => ({ ...before, events: [event, ...before.events].slice(0, KEPT) }));
-        if (isCaughtUp) void queries.invalidateQueries({ predicate: ({ queryKey: [to] }) => isOld(to, base, event) });
+        if (Date.parse(event.createdAt) < (freshFrom ?? 0)) return;
+        void queries.invalidateQueries({ predicate: ({ queryKey: [to] }) => isOld(to, base, event) });
       },
     };
     const connect = () => {
@@ -59,9 +64,7 @@ export function StreamProvider({ children }: { children: ReactNode }) {
     };
     connect();
     document.addEventListener("visibilitychange", connect);
-    const caughtUp = setTimeout(() => (isCaughtUp = true), RETRY_MS);
     return () => {
-      clearTimeout(caughtUp);
       document.removeEventListener("visibilitychange", connect);
       connection?.abort();
     };
@@ -78,6 +81,8 @@ function isOld(to: unknown, base: string, { code }: LoggedEvent): boolean {
 
 interface Listener {
   onState(state: Stream["state"]): void;
+  /** Receives the server's clock, in milliseconds: this browser's may differ. NaN without a Date header. */
+  onOpen(serverTime: number): void;
   onLost(): void;
   onPosition(id: number): void;
   onEvent(event: LoggedEvent): void;
@@ -96,6 +101,7 @@ async function follow(
       });
       if (response.status === 401 || response.status === 403) return listener.onState("off");
       if (!response.ok || response.body === null) throw new Error(String(response.status));
+      listener.onOpen(Date.parse(response.headers.get("date") ?? ""));
       listener.onState("live");
       for await (const block of partsOf(response.body, "\n\n")) {
         const { id, event, data } = readBlock(block);

@@ -385,6 +385,22 @@ test("with several services, a new contract asks what they buy and adds each on 
   expect(own.complaints).toEqual([]);
 });
 
+test("a service that somebody deletes right after a page opened leaves its list and the choice", async () => {
+  const { page } = own;
+  await own.upload(own.sample("tasker").replace("saasName: Tasker", "saasName: Gone"));
+  await own.open("/new-contract", "New contract");
+  await page.getByRole("button", { name: "Add Gone" }).click();
+  const version = page.getByLabel("Version: Gone");
+  await version.waitFor();
+  await own.call("DELETE", "/services/Gone", undefined, own.key);
+  await version.waitFor({ state: "detached" });
+  await expect
+    .poll(() => reasonOf(page.getByRole("button", { name: "Create contract" })))
+    .toBe("Choose what they buy.");
+  // The page asks for the deleted service once more.
+  expect(own.complaints.splice(0).every((each) => each.includes("404"))).toBe(true);
+});
+
 test("the address of a page that the list has no longer leads to its last one", async () => {
   const { page } = own;
   await page.goto(`${own.url}/o/${own.organizationId}/contracts?page=99`);

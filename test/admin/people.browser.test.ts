@@ -1,3 +1,4 @@
+import type { Route } from "playwright-core";
 import { expect, test } from "vitest";
 import { PASSWORD, useConsole, expectAccessible, expectComplaints } from "./console.ts";
 
@@ -40,16 +41,56 @@ test("a user creates and renames an organization, and it is shown as their own",
   expect(own.complaints).toEqual([]);
 });
 
+/** Presses Enter, and returns the request to this path before it is sent. */
+async function submitHeld(to: string): Promise<Route> {
+  let take: (route: Route) => void;
+  const held = new Promise<Route>((resolve) => (take = resolve));
+  await own.page.route(`**/api/v1${to}`, (route) => take(route), { times: 1 });
+  await own.page.keyboard.press("Enter");
+  return held;
+}
+
+test("Escape does not offer to discard what is being saved", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/organizations`);
+  await page.getByRole("button", { name: "Actions for Acme Ltd." }).click();
+  await page.getByRole("menuitem", { name: "Rename" }).click();
+  await page.getByRole("dialog").getByLabel("Name").fill("Acme Ltd.");
+  const held = await submitHeld(`/organizations/${acme}`);
+  await page.keyboard.press("Escape");
+  expect(await page.getByRole("dialog", { name: "Discard your changes?" }).count()).toBe(0);
+  await held.continue();
+  await page.getByText("Organization renamed").waitFor();
+  await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
+  expect(own.complaints).toEqual([]);
+});
+
+test("a refusal that arrives after its dialog was closed is shown", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/users`);
+  await page.getByRole("button", { name: "Actions for admin" }).click();
+  await page.getByRole("menuitem", { name: "Reset password" }).click();
+  await page.getByRole("dialog").getByLabel("New password").fill("abc");
+  const held = await submitHeld("/users/admin");
+  await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
+  await held.continue();
+  await page.getByText("Password must have at least").waitFor();
+  await expectComplaints(own, "422");
+});
+
 test("an ADMIN creates a key with a scope, reveals and renames it, and types its beginning to delete it", async () => {
   const { page } = own;
   await own.open("/keys", "API keys", acme);
   await page.getByLabel("Scope").selectOption("EVALUATION");
   await page.getByRole("textbox", { name: "Name" }).fill("web shop");
-  await page.getByRole("button", { name: "Create key" }).click();
+  const sent: string[] = [];
+  page.on("request", (request) => request.method() === "POST" && sent.push(request.url()));
+  await page.getByRole("button", { name: "Create key" }).dblclick();
   await page
     .getByRole("status")
     .getByText(/^org_[0-9a-f]{64}$/)
     .waitFor();
+  expect(sent).toHaveLength(1);
   const row = page.getByRole("row", { name: /EVALUATION/ });
   await row.getByText("web shop").waitFor();
   await row.getByText(/^org_[0-9a-f]{8}•+$/).waitFor();
@@ -111,7 +152,7 @@ test("an ADMIN creates a user and adds a member, and the role matrix shows the s
   await own.open("/members", "Members", acme);
   await page.getByLabel("Username").fill("grace");
   await page.getByLabel("Role", { exact: true }).selectOption("EVALUATOR");
-  await page.getByRole("button", { name: "Add" }).click();
+  await page.getByRole("form", { name: "Add a member" }).getByRole("button", { name: "Add" }).click();
   await page.getByLabel("Role of grace").selectOption("MANAGER");
   await page.getByText("grace is now Manager").waitFor();
   await page.getByRole("button", { name: "Undo" }).last().click();

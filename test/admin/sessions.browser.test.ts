@@ -156,7 +156,7 @@ test("a user who signs in in another tab does not act in the page of the first o
   expect(await page.getByLabel("Email").inputValue()).toBe("typed@example.org");
   const others = other.getByRole("dialog", { name: "Sign in again" });
   await others.getByText("mona").waitFor();
-  await others.getByRole("button", { name: "Close" }).click();
+  await others.getByRole("button", { name: "Sign out" }).click();
   await other.getByRole("button", { name: "Sign in" }).waitFor();
   await page.reload();
   await page.getByRole("heading", { level: 1, name: "Account" }).waitFor();

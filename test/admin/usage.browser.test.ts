@@ -57,7 +57,13 @@ test("a contract shows its usage per day as bars and as a table, and its movemen
   await newest.getByText("late-1").waitFor();
   await newest.getByText(/^Recorded /).waitFor();
   await expectAccessible(page);
+  const isNextPage = ({ searchParams }: URL) => searchParams.has("before");
+  await page.route(isNextPage, (route) => route.abort());
   await page.getByRole("button", { name: "Show earlier movements" }).click();
+  await page.getByRole("alert").getByText("The server cannot be reached").waitFor();
+  await page.unroute(isNextPage);
+  expect(own.complaints.splice(0).every((each) => each.includes("ERR_FAILED"))).toBe(true);
+  await page.getByRole("alert").getByRole("button", { name: "Try again" }).click();
   await expect.poll(() => movements.locator("tbody tr").count()).toBe(BATCH + 1);
   await movements.locator("tbody tr").last().getByText("tasker-board").waitFor();
   await page.getByRole("button", { name: "Show earlier movements" }).waitFor({ state: "hidden" });

@@ -1,4 +1,4 @@
-import type { UseMutationResult } from "@tanstack/react-query";
+import { useQueryClient, type UseMutationResult } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { useEffect, useId, useLayoutEffect, useRef, useState, type ReactNode, type SyntheticEvent } from "react";
 import { texts } from "../texts.ts";
@@ -12,13 +12,19 @@ interface Modal {
   isChanged?: boolean;
   /** Escape does nothing. */
   ignoresEscape?: boolean;
+  /** Names the button with the cross. Default: "Close". */
+  closeLabel?: string;
 }
 
-/** Opens the element as a modal dialog: the browser traps and restores the focus. Escape asks before it discards input. */
+/**
+ * Opens the element as a modal dialog: the browser traps and restores the focus. Escape asks before it discards input, and
+ * does nothing while a change is in flight, which nobody can discard.
+ */
 function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
   const element = useRef<HTMLDialogElement>(null);
   const [isEdited, setIsEdited] = useState(false);
   const [isAsking, setIsAsking] = useState(false);
+  const queries = useQueryClient();
   // A passive effect would end after the element has left the page, when the browser restores no focus.
   useLayoutEffect(() => {
     const dialog = element.current;
@@ -38,7 +44,7 @@ function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
   const isOwn = ({ target }: SyntheticEvent) =>
     target instanceof Element && target.closest("dialog") === element.current;
   const onEscape = () => {
-    if (ignoresEscape) return;
+    if (ignoresEscape || queries.isMutating() > 0) return;
     if (isChanged ?? isEdited) setIsAsking(true);
     else onClose();
   };
@@ -83,7 +89,7 @@ export function Dialog(props: Modal & { title: string; children: ReactNode }) {
     <dialog className="dialog" aria-labelledby={id} {...dialog}>
       <header className="row between">
         <h2 id={id}>{props.title}</h2>
-        <CloseButton onClose={props.onClose} />
+        <CloseButton {...props} />
       </header>
       {props.children}
       {question}
@@ -91,9 +97,9 @@ export function Dialog(props: Modal & { title: string; children: ReactNode }) {
   );
 }
 
-function CloseButton({ onClose }: { onClose: () => void }) {
+function CloseButton({ onClose, closeLabel = texts.common.close }: Modal) {
   return (
-    <button type="button" className="b plain icon small" aria-label={texts.common.close} onClick={onClose}>
+    <button type="button" className="b plain icon small" aria-label={closeLabel} title={closeLabel} onClick={onClose}>
       <X />
     </button>
   );
@@ -121,7 +127,7 @@ export function Sheet(
           <h2 id={id}>{props.title}</h2>
           {props.subject === undefined ? null : <p className="small soft">{props.subject}</p>}
         </div>
-        <CloseButton onClose={props.onClose} />
+        <CloseButton {...props} />
       </header>
       {isWide ? (
         <div className="body two">

@@ -124,7 +124,7 @@ function AddMember() {
     after: () => setUsername(""),
   });
   return (
-    <Form onSubmit={() => add.mutate(undefined)} aria-label={t.addTitle}>
+    <Form label={t.addTitle} onSubmit={() => add.mutate(undefined)}>
       <div className="fields">
         <Field label={t.username} hint={t.usernameHint} value={username} onChange={setUsername} required />
         <Select

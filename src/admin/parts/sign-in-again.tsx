@@ -19,7 +19,12 @@ export function SignInAgain() {
     void queries.invalidateQueries();
   });
   return (
-    <Dialog title={texts.errors.signInAgain} onClose={() => void signOut()} ignoresEscape>
+    <Dialog
+      title={texts.errors.signInAgain}
+      onClose={() => void signOut()}
+      closeLabel={texts.shell.signOut}
+      ignoresEscape
+    >
       <div className="stack">
         <p>{texts.errors.sessionEnded}</p>
         {methods?.password === "false" ? null : (

@@ -32,6 +32,7 @@ export interface Editing {
 export function SubscriptionEditor(props: Editing) {
   const services = useServices();
   useOnlyService(services.data, props);
+  useWithoutDeleted(services.data, props);
   return <Loaded query={services}>{(all) => <ServiceChoices all={all} {...props} />}</Loaded>;
 }
 
@@ -123,6 +124,26 @@ function useOnlyService(
     if (others.length > 0) return;
     void newestOf(only).then((version) => {
       if (version !== undefined) onChange({ ...NOTHING, contractedServices: { [serviceKey(only.name)]: version } });
+    });
+  });
+}
+
+/** Takes a service out of the choice when it leaves the list: nothing would show it, and the server would refuse it. */
+function useWithoutDeleted(services: readonly Service[] | undefined, { value, onChange }: Editing) {
+  const before = useRef(services);
+  useEffect(() => {
+    const isListed = (key: string, list: readonly Service[] = []) => list.some(({ name }) => serviceKey(name) === key);
+    const deleted = Object.keys(value.contractedServices).filter(
+      (key) => isListed(key, before.current) && !isListed(key, services),
+    );
+    before.current = services;
+    if (deleted.length === 0) return;
+    const rest = <T,>(of: Readonly<Record<string, T>>) =>
+      Object.fromEntries(Object.entries(of).filter(([key]) => !deleted.includes(key)));
+    onChange({
+      contractedServices: rest(value.contractedServices),
+      subscriptionPlans: rest(value.subscriptionPlans),
+      subscriptionAddOns: rest(value.subscriptionAddOns),
     });
   });
 }
