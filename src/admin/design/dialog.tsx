@@ -22,6 +22,7 @@ interface Modal {
  */
 function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
   const element = useRef<HTMLDialogElement>(null);
+  const focused = useRef<HTMLElement>(undefined);
   const [isEdited, setIsEdited] = useState(false);
   const [isAsking, setIsAsking] = useState(false);
   const queries = useQueryClient();
@@ -54,6 +55,9 @@ function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
       onInput: (event: SyntheticEvent) => {
         if (isOwn(event)) setIsEdited(true);
       },
+      onFocus: (event: SyntheticEvent) => {
+        if (isOwn(event) && event.target instanceof HTMLElement) focused.current = event.target;
+      },
       onCancel: (event: SyntheticEvent) => {
         if (event.target !== event.currentTarget || !event.cancelable) return;
         event.preventDefault();
@@ -61,8 +65,10 @@ function useModal({ onClose, isChanged, ignoresEscape = false }: Modal) {
       },
       onClose: (event: SyntheticEvent) => {
         if (event.target !== event.currentTarget || element.current?.open !== false) return;
-        // Chromium lets no page cancel a repeated Escape.
+        // Chromium lets no page cancel a repeated Escape. Opening again would focus the first button.
+        const { current: field } = focused;
         element.current.showModal();
+        field?.focus();
         onEscape();
       },
     },
