@@ -6,8 +6,8 @@ import { useHere } from "./here.tsx";
 
 const RETRY_MS = 3000;
 const KEPT = 200;
-/** Covers what the page loaded before the stream opened, and the whole seconds of the Date header. */
-const LOADING_MS = 2000;
+/** Covers the whole seconds of the Date header, and a database whose clock is behind the server's. */
+const CLOCK_MARGIN_MS = 2000;
 
 /** The part of the event log that this tab has received. */
 export interface Stream {
@@ -41,12 +41,13 @@ export function StreamProvider({ children }: { children: ReactNode }) {
   useEffect(() => {
     let connection: AbortController | undefined;
     let lastEventId = 0;
+    const startedAt = performance.now();
     let freshFrom: number | undefined;
     const base = `/organizations/${organization.id}`;
     setStream(NOTHING_YET);
     const listener: Listener = {
       onState: (state) => setStream((before) => ({ ...before, state })),
-      onOpen: (serverTime) => (freshFrom ??= serverTime - LOADING_MS),
+      onOpen: (serverTime) => (freshFrom ??= serverTime - (performance.now() - startedAt) - CLOCK_MARGIN_MS),
       onLost: () => setStream((before) => ({ ...before, isCut: true })),
       onPosition: (id) => (lastEventId = id),
       onEvent: (event) => {
