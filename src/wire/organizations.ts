@@ -16,7 +16,7 @@ const text = (required: string, wrongType: string) =>
   z.string({ error: (issue) => (issue.input === undefined ? required : wrongType) });
 
 const name = text("Organization name is required", "Organization name must be a string")
-  .min(1, "Organization name cannot be empty")
+  .regex(/\S/, "Organization name cannot be empty")
   .max(512, "Organization name must not be longer than 512 characters");
 const owner = text("Owner username is required", "Owner username must be a string").min(
   1,
