@@ -412,6 +412,23 @@ test("the address of a page that the list has no longer leads to its last one", 
   await page.getByRole("row", { name: /admin/ }).waitFor();
 });
 
+test("selecting all contracts of a page keeps those that are selected on another", async () => {
+  const { page } = own;
+  await own.open("/contracts", "Contracts");
+  const all = page.getByLabel("Select all on this page");
+  const selected = (number: number) => page.getByText(`${number} selected`).waitFor();
+  await all.check();
+  const shown = async () => (await page.getByRole("table").getByRole("checkbox").count()) - 1;
+  const first = await shown();
+  await selected(first);
+  await page.getByRole("button", { name: "Next" }).click();
+  await expect.poll(() => all.isChecked()).toBe(false);
+  await all.check();
+  await selected(first + (await shown()));
+  await all.uncheck();
+  await selected(first);
+});
+
 test("services are listed as people sort them, whatever their case", async () => {
   const { page } = own;
   for (const name of ["Zoo", "ärger", "beta"])

@@ -39,6 +39,11 @@ export function ContractsPage() {
   const [isNovating, setIsNovating] = useState(false);
   const mayNovate = here.may("PUT", "/contracts/x");
   const isSelected = (contract: Contract) => selected.some(({ id }) => id === contract.id);
+  /** Keeps what is selected on other pages. */
+  const selectPage = (rows: readonly Contract[], isChecked: boolean) => {
+    const others = selected.filter(({ id }) => rows.every((row) => row.id !== id));
+    setSelected(isChecked ? [...others, ...rows] : others);
+  };
   const toggle = (contract: Contract) =>
     setSelected(isSelected(contract) ? selected.filter(({ id }) => id !== contract.id) : [...selected, contract]);
   const add = here.may("POST", "/contracts") ? (
@@ -94,7 +99,7 @@ export function ContractsPage() {
                           key="all"
                           label={t.selectAll}
                           checked={rows.every(isSelected)}
-                          onChange={(checked) => setSelected(checked ? rows : [])}
+                          onChange={(isChecked) => selectPage(rows, isChecked)}
                         />,
                       ]
                     : []),
