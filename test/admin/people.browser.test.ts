@@ -1,4 +1,3 @@
-import type { Route } from "playwright-core";
 import { expect, test } from "vitest";
 import { PASSWORD, useConsole, expectAccessible, expectComplaints } from "./console.ts";
 
@@ -46,13 +45,24 @@ test("a user creates and renames an organization, and it is shown as their own",
   expect(own.complaints).toEqual([]);
 });
 
-/** Presses Enter, and returns the request to this path before it is sent. */
-async function submitHeld(to: string): Promise<Route> {
-  let take: (route: Route) => void;
-  const held = new Promise<Route>((resolve) => (take = resolve));
-  await own.page.route(`**/api/v1${to}`, (route) => take(route), { times: 1 });
-  await own.page.keyboard.press("Enter");
-  return held;
+/** Presses Enter, and holds the request to this path until the returned function is called. */
+async function submitHeld(to: string): Promise<() => Promise<void>> {
+  const { page } = own;
+  const address = `**/api/v1${to}`;
+  let release = () => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  await page.route(address, async (route) => {
+    await released;
+    await route.continue();
+  });
+  const sent = page.waitForRequest(address);
+  await page.keyboard.press("Enter");
+  await sent;
+  return async () => {
+    release();
+    // Playwright does not await the end of a route with `times`, which can then remove the next route.
+    await page.unrouteAll({ behavior: "wait" });
+  };
 }
 
 test("Escape does not offer to discard what is being saved", async () => {
@@ -61,10 +71,10 @@ test("Escape does not offer to discard what is being saved", async () => {
   await page.getByRole("button", { name: "Actions for Acme Ltd." }).click();
   await page.getByRole("menuitem", { name: "Rename" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill("Acme Ltd.");
-  const held = await submitHeld(`/organizations/${acme}`);
+  const release = await submitHeld(`/organizations/${acme}`);
   await page.keyboard.press("Escape");
   expect(await page.getByRole("dialog", { name: "Discard your changes?" }).count()).toBe(0);
-  await held.continue();
+  await release();
   await page.getByText("Organization renamed").waitFor();
   await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
   expect(own.complaints).toEqual([]);
@@ -76,9 +86,9 @@ test("a refusal that arrives after its dialog was closed is shown", async () => 
   await page.getByRole("button", { name: "Actions for admin" }).click();
   await page.getByRole("menuitem", { name: "Reset password" }).click();
   await page.getByRole("dialog").getByLabel("New password").fill("abc");
-  const held = await submitHeld("/users/admin");
+  const release = await submitHeld("/users/admin");
   await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
-  await held.continue();
+  await release();
   await page.getByText("Password must have at least").waitFor();
   await expectComplaints(own, "422");
 });
@@ -281,9 +291,19 @@ test("replacing the key ends the old one, shows the new one, and stays signed in
   });
   await page.getByRole("button", { name: "Show key" }).click();
   await page.getByText(apiKey).waitFor();
-  await page.getByRole("button", { name: "Replace key" }).click();
-  await page.getByLabel("Type eva to confirm").fill("eva");
-  await page.getByRole("dialog").getByRole("button", { name: "Replace key" }).click();
+  const replaceKey = async () => {
+    await page.getByRole("button", { name: "Replace key" }).click();
+    await page.getByLabel("Type eva to confirm").fill("eva");
+    expect(await page.getByRole("alert").count()).toBe(0);
+    await page.getByRole("dialog").getByRole("button", { name: "Replace key" }).click();
+  };
+  await page.route("**/api-key", (route) => route.abort());
+  await replaceKey();
+  await page.getByRole("dialog").getByRole("alert").waitFor();
+  await expectComplaints(own, "ERR_FAILED");
+  await page.unroute("**/api-key");
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  await replaceKey();
   await page.getByText("Key replaced").waitFor();
   await expect(own.call("GET", "/organizations", undefined, apiKey)).rejects.toThrow("401");
   await page.reload();

@@ -166,6 +166,10 @@ export function Confirm(props: {
 }) {
   const { change } = props;
   const [typed, setTyped] = useState("");
+  useLayoutEffect(() => {
+    // An earlier dialog has shown this failure.
+    if (change.isError) change.reset();
+  }, []);
   const id = useId();
   const untyped = props.name === undefined || typed === props.name ? undefined : texts.common.nameFirst;
   const reason = props.missing ?? untyped;
