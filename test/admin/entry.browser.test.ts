@@ -69,9 +69,11 @@ test("a user signs in by keyboard alone and lands on the requested page", async 
 test("a signed-in user whose page loads while the server is away comes back by one button", async () => {
   const { page } = own;
   for (const answer of [{ status: 503 }, { status: 200, contentType: "text/html", body: "<h1>Proxy</h1>" }]) {
-    await page.route("**/auth/methods", (route) => route.fulfill(answer), { times: 1 });
+    await page.route("**/auth/methods", (route) => route.fulfill(answer));
     await page.goto(`${own.url}/account`);
     const alert = page.getByRole("alert").filter({ hasText: "The server cannot be reached." });
+    await alert.waitFor();
+    await page.unrouteAll({ behavior: "wait" });
     await alert.getByRole("button", { name: "Try again" }).click();
     await page.getByRole("heading", { level: 1, name: "Account" }).waitFor();
   }
