@@ -17,7 +17,7 @@ const NOW = Date.parse("2025-06-15T10:00:00.000Z");
 const ok = (body: unknown) => ({ status: 200, body });
 const token = (claims: Json) => {
   const part = (value: Json) => Buffer.from(JSON.stringify(value)).toString("base64url");
-  return ok({ pricingToken: `${part({ alg: "HS256" })}.${part(claims)}.signature${Math.random()}` });
+  return ok({ pricingToken: `${part({ alg: "HS256" })}.${part(claims)}.${crypto.randomUUID()}` });
 };
 
 const PRICING = {
