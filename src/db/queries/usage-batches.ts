@@ -1,7 +1,7 @@
 import { sql, type SQL } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
-import type { Consumption } from "./consumption.ts";
+import type { Consumption } from "./decision.ts";
 
 /*
  * Batches of usage: the keys that make each item count once, and the movements of many contracts in one statement.

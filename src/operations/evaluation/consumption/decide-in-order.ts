@@ -1,5 +1,5 @@
 import { type HeldAmount, OPEN_HOLDS_PER_CONTRACT } from "../../../core/holds.ts";
-import type { Decision } from "../../../db/queries/consumption.ts";
+import type { Decision } from "../../../db/queries/decision.ts";
 import {
   type ContractSnapshot,
   endUserKey,

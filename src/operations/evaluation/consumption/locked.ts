@@ -1,6 +1,7 @@
 import type { Connection, Database } from "../../../db/postgres/connect.ts";
 import { retrySerializationFailures } from "../../../db/postgres/retry.ts";
-import { countUnderLock, type Decision, EndedMeanwhile } from "../../../db/queries/consumption.ts";
+import { countUnderLock, EndedMeanwhile } from "../../../db/queries/consumption.ts";
+import type { Decision } from "../../../db/queries/decision.ts";
 import type { ContractSnapshot } from "../../../db/queries/contract-snapshots.ts";
 import type { Resources } from "../../context.ts";
 import { LOCK_WAIT_MS } from "../contract-lock.ts";

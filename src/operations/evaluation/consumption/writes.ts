@@ -1,6 +1,6 @@
 import type { FeatureResult } from "../../../core/pricing/evaluate.ts";
 import type { BudgetChange } from "../../../db/queries/budgets.ts";
-import type { Consumption } from "../../../db/queries/consumption.ts";
+import type { Consumption } from "../../../db/queries/decision.ts";
 import type { HoldEnd, NewHold } from "../../../db/queries/holds.ts";
 import type { SeenLevel } from "../../../db/queries/contract-snapshots.ts";
 import type { Addressed } from "../../../db/queries/outbox.ts";

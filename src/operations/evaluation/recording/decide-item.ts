@@ -1,6 +1,6 @@
 import { parseSpender } from "../../../core/pricing/budgets.ts";
 import { evaluateBoolean } from "../../../core/pricing/evaluate.ts";
-import type { Consumption } from "../../../db/queries/consumption.ts";
+import type { Consumption } from "../../../db/queries/decision.ts";
 import type { ItemKey } from "../../../db/queries/usage-batches.ts";
 import { contractNotFound } from "../../contract-address.ts";
 import { Failure } from "../../errors.ts";
