@@ -1,14 +1,14 @@
-import { Minus, Plus, Search } from "lucide-react";
+import { Search } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
 import { flushSync } from "react-dom";
-import { wholeConstraintsOf } from "../../core/pricing/subscription.ts";
-import type { Service, Subscription, WireAddOn, WirePricing } from "../answers.ts";
+import type { Service, Subscription, WirePricing } from "../answers.ts";
 import { Empty, Loaded } from "../design/page.tsx";
 import { Tag } from "../design/table.tsx";
 import { formatName, formatNumber, formatPrice, formatValue } from "../format.ts";
-import { choiceOf, compiledFrom, refusalOf } from "../pricing.ts";
+import { choiceOf, refusalOf } from "../pricing.ts";
 import { serviceKey, useNewestVersion, usePricing, useServices } from "../services.ts";
 import { texts } from "../texts.ts";
+import { AddOnChoices } from "./add-on-choices.tsx";
 import { VersionChoice } from "./version-choice.tsx";
 
 const t = texts.novation;
@@ -223,100 +223,4 @@ function limitsOf(pricing: WirePricing, { usageLimits }: WirePricing["plans"][st
     .slice(0, SHOWN_LIMITS)
     .map(({ name, defaultValue }) => t.limitOf(formatName(name), formatValue(usageLimits[name] ?? defaultValue)))
     .join(", ");
-}
-
-function AddOnChoices({ value, onChange, pricing, serviceKey: key }: Chosen) {
-  const plan = value.subscriptionPlans[key];
-  const chosen = value.subscriptionAddOns[key] ?? {};
-  const isOffered = (addOn: WireAddOn) =>
-    chosen[addOn.name] !== undefined ||
-    plan === undefined ||
-    addOn.availableFor.some((each) => each.toLowerCase() === plan.toLowerCase());
-  const set = (name: string, quantity: number) => {
-    const { [name]: _, ...others } = chosen;
-    const next = quantity === 0 || Number.isNaN(quantity) ? others : { ...others, [name]: quantity };
-    const { [key]: __, ...services } = value.subscriptionAddOns;
-    onChange({
-      ...value,
-      subscriptionAddOns: Object.keys(next).length === 0 ? services : { ...services, [key]: next },
-    });
-  };
-  const model = compiledFrom(key, pricing).addOns;
-  return Object.values(pricing.addOns)
-    .filter(isOffered)
-    .map((addOn) => {
-      const compiled = model.get(addOn.name.toLowerCase());
-      return (
-        <QuantityChoice
-          key={addOn.name}
-          name={addOn.name}
-          about={addOn.description ?? ""}
-          price={formatPrice(addOn.price, pricing.currency)}
-          quantity={chosen[addOn.name] ?? 0}
-          bounds={
-            compiled === undefined
-              ? { minQuantity: 1, maxQuantity: null, quantityStep: 1 }
-              : wholeConstraintsOf(compiled)
-          }
-          onChange={(quantity) => set(addOn.name, quantity)}
-        />
-      );
-    });
-}
-
-/** Chooses the units of an add-on by stepping or typing. */
-function QuantityChoice(props: {
-  name: string;
-  about: string;
-  price: string;
-  quantity: number;
-  bounds: { minQuantity: number; maxQuantity: number | null; quantityStep: number };
-  onChange: (quantity: number) => void;
-}) {
-  const id = useId();
-  const { name, quantity, bounds, onChange } = props;
-  const { minQuantity, maxQuantity, quantityStep } = bounds;
-  const upper = maxQuantity ?? Number.POSITIVE_INFINITY;
-  const first = Math.max(minQuantity, quantityStep);
-  const fewer = quantity - quantityStep < first ? 0 : quantity - quantityStep;
-  const more = quantity === 0 ? first : quantity + quantityStep;
-  const facts = [
-    props.about,
-    t.unitPrice(props.price),
-    ...(maxQuantity === null ? [] : [t.upTo(formatNumber(maxQuantity))]),
-  ];
-  return (
-    <div className="addon">
-      <span className="grow">
-        <label className="strong" htmlFor={id}>
-          {formatName(name)}
-        </label>
-        <span className="small soft block">{facts.filter(Boolean).join(", ")}</span>
-      </span>
-      <span className="step">
-        <button
-          type="button"
-          aria-label={t.fewer(formatName(name))}
-          disabled={quantity <= 0}
-          onClick={() => onChange(fewer)}
-        >
-          <Minus />
-        </button>
-        <input
-          id={id}
-          inputMode="numeric"
-          value={quantity}
-          onChange={(event) => onChange(Number(event.target.value.replace(/\D/g, "")))}
-        />
-        <button
-          type="button"
-          aria-label={t.more(formatName(name))}
-          disabled={more > upper}
-          onClick={() => onChange(more)}
-        >
-          <Plus />
-        </button>
-      </span>
-    </div>
-  );
 }
