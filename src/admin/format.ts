@@ -44,18 +44,20 @@ export const formatLocalDay = (iso: string): string => localDays.format(new Date
 
 export const formatMoment = (iso: string): string => moments.format(new Date(iso));
 
-const STEPS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
-  ["year", 31_536_000],
-  ["month", 2_592_000],
-  ["day", 86_400],
-  ["hour", 3600],
-  ["minute", 60],
+/** Units with their lengths in seconds, and the number from which on each is used: "next month" would name no day. */
+const STEPS: readonly (readonly [Intl.RelativeTimeFormatUnit, number, number])[] = [
+  ["year", 31_536_000, 2],
+  ["month", 2_592_000, 2],
+  ["day", 86_400, 1],
+  ["hour", 3600, 1],
+  ["minute", 60, 1],
 ];
 
 /** Formats a relative time: "in 3 days", "2 hours ago". */
 export function formatDistance(iso: string, now: number): string {
   const seconds = (Date.parse(iso) - now) / 1000;
-  const [unit, length] = STEPS.find(([, step]) => Math.abs(seconds) >= step) ?? (["second", 1] as const);
+  const step = STEPS.find(([, length, from]) => Math.abs(seconds) >= length * from);
+  const [unit, length] = step ?? (["second", 1] as const);
   return relative.format(Math.trunc(seconds / length), unit);
 }
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { formatName, formatUnknown } from "../../src/admin/format.ts";
+import { formatDistance, formatName, formatUnknown } from "../../src/admin/format.ts";
 
 it.each([
   ["darkMode", "Dark mode"],
@@ -40,4 +40,16 @@ it("a title has the letters of its key, and never lowers two capitals in a row",
 it("a price is a number, however large, and a limit is unlimited from 100,000,000 on", () => {
   expect(formatUnknown({ max: 1e8 })).toBe("max Unlimited");
   expect(formatUnknown([1e8], false)).toBe("100,000,000");
+});
+
+it.each([
+  [31, "in 31 days"],
+  [59, "in 59 days"],
+  [60, "in 2 months"],
+  [-31, "31 days ago"],
+  [366, "in 12 months"],
+  [730, "in 2 years"],
+  [1, "tomorrow"],
+])("%d days from now are %s: a month or a year alone would name no day", (days, text) => {
+  expect(formatDistance(new Date(days * 86_400_000).toISOString(), 0)).toBe(text);
 });
