@@ -439,6 +439,16 @@ it("prints what is unexplained with user, call, path and both values", async () 
   ]);
 });
 
+it("compares a token that cannot be read as it is", async () => {
+  const [old, now] = [server(), server()];
+  const unreadable = ok({ pricingToken: "no token" });
+  const answers = { ...old.answers(), "POST /features/u1/pricing-token": unreadable };
+  const { result } = await compare(answers, now.answers());
+  expect(result?.unexplained).toMatchObject(
+    expect.arrayContaining([expect.objectContaining({ call: "token", path: "pricingToken", old: "no token" })]),
+  );
+});
+
 it("exits with 2 when nothing was compared", async () => {
   const answers = server().answers();
   const refused = {
