@@ -6,7 +6,7 @@ import type { Item, SpaceReport } from "../core/space/report.ts";
 import { byName, compareAnswers, type Difference } from "../core/space/compare.ts";
 import type { Compared, ComparedCall, ComparedFacts } from "../core/space/explanations.ts";
 import { type CliCommand, CliFailure, EXIT, type Io } from "./command.ts";
-import { type Ask, askServer, limitConcurrency } from "./compared-server.ts";
+import { type Ask, createAsk, limitConcurrency } from "./compared-server.ts";
 import { readRequired } from "./pricing-file.ts";
 
 interface Options {
@@ -85,8 +85,8 @@ interface Run {
 
 async function compareKey(run: Run): Promise<{ differences: Difference[]; users: number }> {
   const limit = limitConcurrency(CONCURRENCY);
-  const old = askServer(run, run.options.old, limit);
-  const now = askServer(run, run.options.new, limit);
+  const old = createAsk(run, run.options.old, limit);
+  const now = createAsk(run, run.options.new, limit);
   const [oldServices, newServices] = await Promise.all([servicesOf(old), servicesOf(now)]);
   for (const [answer, url] of [
     [oldServices, run.options.old],

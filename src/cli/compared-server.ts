@@ -22,8 +22,8 @@ interface Unanswered {
   waitMs?: number;
 }
 
-/** Asks one server, with retries: no question consumes anything. */
-export function askServer({ key, io }: { key: string; io: Io }, url: string, limit: Limit): Ask {
+/** Creates the function that asks one server, with retries: no question consumes anything. */
+export function createAsk({ key, io }: { key: string; io: Io }, url: string, limit: Limit): Ask {
   const base = baseOf(url);
   // An address that has never answered is more likely to be wrong than busy.
   let hasAnswered = false;
