@@ -129,7 +129,10 @@ export const novation = z
 
 export const contactChanges = z
   .object({
-    username: optionalText("username"),
+    username: bounded(
+      "username",
+      z.string({ error: "The username field must be a string" }).min(1, "The username field cannot be empty"),
+    ).optional(),
     firstName: optionalText("firstName"),
     lastName: optionalText("lastName"),
     phone: optionalText("phone"),

@@ -901,6 +901,7 @@ describe("the user contact", () => {
       { [field]: "x".repeat(513) },
     ]),
     ["The username field must be a string", { username: 1, firstName: 1 }],
+    ["The username field cannot be empty", { username: "", firstName: 1 }],
     ["The firstName field must be a string", { firstName: null }],
     ["The lastName field must be a string", { lastName: {} }],
     ["The email field must be a valid email address", { email: "ada@" }],
