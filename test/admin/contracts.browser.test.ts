@@ -153,6 +153,25 @@ test("usage is given back, and a plan is changed beside its price, gains and los
   expect(own.complaints).toEqual([]);
 });
 
+test("contact data is changed and emptied, and a contract keeps its username", async () => {
+  const { page } = own;
+  const save = async (label: string, text: string, answer: string) => {
+    await page.getByLabel(label, { exact: true }).fill(text);
+    await page.keyboard.press("Enter");
+    await page.getByText(answer).last().waitFor();
+  };
+  const firstName = async () => {
+    const read = own.call<{ userContact: { firstName?: string } }>("GET", "/contracts/ada", undefined, own.key);
+    return (await read).userContact.firstName;
+  };
+  await save("First name", "Augusta", "Contact saved");
+  expect(await firstName()).toBe("Augusta");
+  await save("First name", "", "Contact saved");
+  await expect.poll(firstName).toBe("");
+  await save("Username", "", "The username field cannot be empty");
+  await expectComplaints(own, "422");
+});
+
 test("a downgrade names what is lost, and happens only after a second look", async () => {
   const { page } = own;
   await own.open("/contracts/ada", "ada");

@@ -18,7 +18,7 @@ export function nameOf({ userContact }: Pick<Contract, "userContact">): string {
   return [firstName, lastName].filter(Boolean).join(" ") || username;
 }
 
-/** Edits an end user's contact data. Empty fields are not sent, because the server cannot clear one. */
+/** Edits an end user's contact data. The server refuses to empty the username and the email. */
 export function Contact({ contract }: { contract: Contract }) {
   const { base } = useHere();
   const { userContact } = contract;
@@ -26,10 +26,7 @@ export function Contact({ contract }: { contract: Contract }) {
   const acting = useActing("PUT", to);
   const [fields, setFields] = useState<Partial<Record<(typeof FIELDS)[number], string>>>({});
   const change = useChange({
-    change: () => {
-      const body = Object.fromEntries(Object.entries(fields).filter(([, text]) => text !== ""));
-      return call("PUT", to, { key: acting?.key, query: acting?.query ?? {}, body });
-    },
+    change: () => call("PUT", to, { key: acting?.key, query: acting?.query ?? {}, body: fields }),
     touches: () => [`${base}/contracts`],
     done: () => t.contactSaved,
     after: () => setFields({}),
