@@ -191,10 +191,10 @@ export const organizationContractRoutes = new Hono<AppEnv>()
 export const contractRoutes = new Hono<AppEnv>()
   .put("/billingPeriod", async (c) => {
     const changes = billingChangesOf(c);
-    const groupId = queryParameter(c, "groupId") || undefined;
     // Without a group, a key means all contracts of its organization. A platform ADMIN has none, so the group is
-    // required.
-    if (groupId === undefined && isPlatformAdmin(c.get("caller"))) groupOf(c);
+    // required. An empty group is an unset variable of a script, not all contracts.
+    const isWhole = queryParameter(c, "groupId") === undefined && !isPlatformAdmin(c.get("caller"));
+    const groupId = isWhole ? undefined : groupOf(c);
     return changed(
       c,
       await billing.updateGroupBillingPeriod(context(c), { organizationId: massChangeScope(c), groupId, changes }),
