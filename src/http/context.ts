@@ -99,8 +99,13 @@ export function context(c: AppContext): Context {
 /** Client of a call that hashes a password or guesses: its address for limits, its signal to drop abandoned work. */
 export const clientOf = (c: AppContext) => ({ address: addressOf(c), signal: c.req.raw.signal });
 
-/** Returns the client's IP address; empty if unknown. */
-export function addressOf(c: AppContext): string {
+/**
+ * Returns the client's IP address; empty if unknown. A socket for both IP versions reports IPv4 clients as
+ * `::ffff:192.0.2.7`, which people do not recognize in the list of their sessions.
+ */
+export const addressOf = (c: AppContext): string => reportedAddress(c).replace(/^::ffff:(?=\d+\.)/i, "");
+
+function reportedAddress(c: AppContext): string {
   const forwarded = forwardedAddress(c.req.header("x-forwarded-for"), c.get("server").settings.trustedProxies ?? 0);
   if (forwarded !== undefined) return forwarded;
   const told = fieldOf(c.env, "clientAddress");

@@ -57,6 +57,15 @@ export function nonEmpty(c: AppContext, name: string): string | undefined {
 }
 
 /**
+ * Returns the organization that a mass change is limited to. A script with an unset variable sends an empty name, which
+ * must not mean every organization.
+ * @throws Failure invalid for an empty `organizationId` where neither path nor key names one.
+ */
+export function massChangeScope(c: AppContext): string | undefined {
+  return scope(c) ?? nonEmpty(c, "organizationId");
+}
+
+/**
  * Parses leading digits as an integer: "5abc" is 5. Clamps to safe integers. Undefined without digits.
  * Source: contract users-organizations §1.2.
  */

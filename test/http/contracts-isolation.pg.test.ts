@@ -98,6 +98,30 @@ describe("somebody else's contract", () => {
     expect(await foreignState()).toEqual(before);
   });
 
+  test.each<[Method, string, unknown?]>([
+    ["DELETE", "/contracts?organizationId="],
+    ["PUT", "/contracts?groupId=foreigners&organizationId=", novation],
+    ["PUT", "/contracts/billingPeriod?groupId=foreigners&organizationId=", { renewalDays: 3 }],
+  ])(
+    "is not changed with all others by an empty organizationId of a platform ADMIN: %s %s",
+    async (method, path, body) => {
+      const before = await foreignState();
+      expect(await api.call(method, path, { key: api.callers.platformAdmin.key, body })).toMatchObject({
+        status: 400,
+        body: { error: "INVALID DATA: The organizationId query parameter is empty" },
+      });
+      expect(await foreignState()).toEqual(before);
+    },
+  );
+
+  test("is not meant by an empty organizationId of a key, which acts inside its organization", async () => {
+    const third = await api.newOrganization(api.callers.outsider, "Third");
+    const before = await foreignState();
+    expect((await api.call("DELETE", "/contracts?organizationId=", { key: third.key })).status).toBe(204);
+    expect((await api.call("DELETE", "/services?organizationId=", { key: third.key })).status).toBe(200);
+    expect(await foreignState()).toEqual(before);
+  });
+
   test("with the same userId in two organizations counts apart", async () => {
     await contract(api, key, "foreign");
     await consume(api, key, "foreign", { "tasker-maxTasks": 3 });

@@ -1022,6 +1022,8 @@ describe("the billing period", () => {
 
     test.each<[status: number, error: string, query: string, body: unknown]>([
       [422, "renewalDays must be a positive integer", "", { renewalDays: 0 }],
+      // A script with an unset variable must not change every contract of the organization.
+      [400, "Missing groupId query parameter", "?groupId=", { renewalDays: 3 }],
       [
         404,
         "INVALID DATA: Contract with groupId nope not found within organization {organization}",

@@ -37,6 +37,27 @@ describe("signing in", () => {
     for (const { row } of rows) expect(row).not.toContain(token);
   });
 
+  test.each([
+    ["::ffff:192.0.2.7", "192.0.2.7"],
+    ["::FFFF:192.0.2.7", "192.0.2.7"],
+    ["192.0.2.7", "192.0.2.7"],
+    ["2001:db8::7", "2001:db8::7"],
+  ])("from %s is listed with the address %s, however the socket is bound", async (remoteAddress, shown) => {
+    const { username, key } = await api.newUser();
+    const signedIn = await api.app.request(
+      "/api/v1/sessions",
+      {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ username, password: "password" }),
+      },
+      { incoming: { socket: { remoteAddress } } },
+    );
+    expect(signedIn.status).toBe(201);
+    const list = await api.call<Session[]>("GET", "/sessions", { key });
+    expect(list.body.map(({ address }) => address)).toEqual([shown]);
+  });
+
   test("a wrong password is 401 without a cookie, and counts with those of POST /users/authenticate", async () => {
     await api.newUser("guessed");
     const guess = { username: "guessed", password: "wrong" };

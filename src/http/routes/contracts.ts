@@ -20,7 +20,16 @@ import {
 import { answerOnce } from "../idempotency.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
-import { instantOf, nearOf, nonEmpty, pagingOf, queryParameter, scope, setNextAfter } from "../params.ts";
+import {
+  instantOf,
+  massChangeScope,
+  nearOf,
+  nonEmpty,
+  pagingOf,
+  queryParameter,
+  scope,
+  setNextAfter,
+} from "../params.ts";
 import { answerOrHold } from "../held.ts";
 import { json, reply } from "../reply.ts";
 import { overrideReasonOf } from "./change-bodies.ts";
@@ -154,12 +163,12 @@ export const organizationContractRoutes = new Hono<AppEnv>()
   })
   .put("/", async (c) => {
     const wanted = bodyOf(c, novation);
-    const named = { organizationId: scope(c), groupId: groupOf(c), overrideReason: overrideReasonOf(c) };
+    const named = { organizationId: massChangeScope(c), groupId: groupOf(c), overrideReason: overrideReasonOf(c) };
     const change = { ...named, novation: { ...wanted, ...cancelling(c) } };
     return answerOrHold(c, async (ctx) => changed(c, await novateGroup(ctx, change)));
   })
   .delete("/", async (c) => {
-    const [organizationId, userId] = [scope(c), nonEmpty(c, "userId")];
+    const [organizationId, userId] = [massChangeScope(c), nonEmpty(c, "userId")];
     if (userId === undefined) await contracts.deleteContracts(context(c), organizationId);
     else await contracts.deleteContract(context(c), { organizationId, userId });
     return reply(c, null, 204);
@@ -182,13 +191,13 @@ export const organizationContractRoutes = new Hono<AppEnv>()
 export const contractRoutes = new Hono<AppEnv>()
   .put("/billingPeriod", async (c) => {
     const changes = billingChangesOf(c);
-    const groupId = queryParameter(c, "groupId") || undefined;
     // Without a group, a key means all contracts of its organization. A platform ADMIN has none, so the group is
-    // required.
-    if (groupId === undefined && isPlatformAdmin(c.get("caller"))) groupOf(c);
+    // required. An empty group is an unset variable of a script, not all contracts.
+    const isWhole = queryParameter(c, "groupId") === undefined && !isPlatformAdmin(c.get("caller"));
+    const groupId = isWhole ? undefined : groupOf(c);
     return changed(
       c,
-      await billing.updateGroupBillingPeriod(context(c), { organizationId: scope(c), groupId, changes }),
+      await billing.updateGroupBillingPeriod(context(c), { organizationId: massChangeScope(c), groupId, changes }),
     );
   })
   .put("/:userId/usageLevels", async (c) => {

@@ -16,7 +16,16 @@ import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { json, reply, replyJson, replyYaml } from "../reply.ts";
 import { answerOrHold } from "../held.ts";
-import { afterOf, instantOf, leadingInteger, organizationOf, queryParameter, scope, setNextAfter } from "../params.ts";
+import {
+  afterOf,
+  instantOf,
+  leadingInteger,
+  massChangeScope,
+  organizationOf,
+  queryParameter,
+  scope,
+  setNextAfter,
+} from "../params.ts";
 import { replyList } from "../streamed-list.ts";
 import { groupsOf, overrideReasonOf, uploadOf } from "./change-bodies.ts";
 
@@ -93,12 +102,9 @@ export const serviceRoutes = new Hono<AppEnv>()
     json(c, await lintDraft(context(c), { organizationId: organizationOf(c), source: await uploadOf(c) })),
   )
   .delete("/", async (c) => {
-    // A script with an unset variable must not delete the services of every organization.
-    if (queryParameter(c, "organizationId") === "") {
-      throw new Failure("invalid", "INVALID DATA: The organizationId query parameter is empty");
-    }
+    const organizationId = massChangeScope(c);
     return answerOrHold(c, async (ctx) => {
-      const count = await services.pruneServices(ctx, { organizationId: scope(c) });
+      const count = await services.pruneServices(ctx, { organizationId });
       return json(c, { message: `Pruned ${count} services` });
     });
   })
