@@ -18,12 +18,15 @@ export function sum(a: number, b: number): number {
   return total([a, b]);
 }
 
-/** Returns true if `value` is a whole multiple of `step`, without binary residue: 0.3 is one of 0.1. */
+/**
+ * Returns true if `value` is a whole multiple of `step`, without binary residue: 0.3 is one of 0.1. An infinite step has no
+ * multiples.
+ */
 export function isMultipleOf(value: number, step: number): boolean {
   const times = value / step;
   return Number.isInteger(value) && Number.isInteger(step)
     ? value % step === 0
-    : Math.abs(times - Math.round(times)) < 1e-9;
+    : Number.isFinite(step) && Math.abs(times - Math.round(times)) < 1e-9;
 }
 
 /**

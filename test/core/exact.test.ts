@@ -36,6 +36,8 @@ describe("decimals", () => {
     [1e21, 1e-7, true],
     [1, 0, false],
     [Infinity, 1, false],
+    [1, Infinity, false],
+    [0, Infinity, false],
   ])("%d is a multiple of %d: %s", (value, step, expected) => {
     expect(isMultipleOf(value, step)).toBe(expected);
   });

@@ -398,6 +398,19 @@ describe.each(FAMILIES)("%s", (family) => {
       expect(await api.call("GET", before.body.path)).toMatchObject({ status: 200 });
     });
 
+    test.each([".", "..", " .. "])(
+      "the name %j, which no path can carry, answers 400 and changes nothing",
+      async (next) => {
+        const name = mine(`Dots ${next.length}`);
+        await to.create({ name });
+        expect(await to.call("PUT", `/${name}`, { name: next })).toMatchObject({
+          status: 400,
+          body: { error: "INVALID DATA: The name of a service must not be . or .." },
+        });
+        expect(await to.call("GET", `/${name}`)).toMatchObject({ status: 200, body: { name } });
+      },
+    );
+
     test("another letter case of its own name is no conflict", async () => {
       const name = mine("case");
       await to.create({ name });

@@ -1,6 +1,6 @@
 import { type CompiledPricing, compilePricing } from "../pricing/compile.ts";
 import type { Pricing } from "../pricing/model.ts";
-import { serviceKey, versionKey } from "../pricing/names.ts";
+import { isDotSegment, serviceKey, versionKey } from "../pricing/names.ts";
 import type { DeriveId } from "./accounts.ts";
 import {
   createdWith,
@@ -137,6 +137,7 @@ export class CatalogPlanner {
       return leave("document-invalid", name === "" ? "It has no name" : "Its id is taken");
     }
     if (isTooLong(name)) return leave("document-invalid", `Its name is ${TOO_LONG}`);
+    if (isDotSegment(name)) return leave("document-invalid", "Its name is . or .., which no address can carry");
     if (!organizations.has(organizationId)) {
       return leave("organization-missing", `There is no organization ${organizationId}`);
     }

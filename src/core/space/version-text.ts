@@ -1,6 +1,7 @@
 import type { Pricing } from "../pricing/model.ts";
 import { versionKey } from "../pricing/names.ts";
 import { parsePricing } from "../pricing/parse/pricing.ts";
+import { nameFault } from "../pricing/parse/value.ts";
 import { type SpaceDocument, textOf } from "./documents.ts";
 import { firstDifference, NOT_STORED, parsedAsWire, storedAsWire, writePricingText } from "./stored-pricing.ts";
 
@@ -39,6 +40,15 @@ function isOf(key: string, written: string): boolean {
   return versionKey(key.slice(0, written.length)) === versionKey(written) && /^([._]\d{13})?$/.test(clash);
 }
 
+/**
+ * Chooses the saasName of a rewritten text. SPACE allows renames to one character, but a saasName needs three: then the
+ * text keeps the name at creation.
+ */
+function saasNameOf(document: SpaceDocument, serviceName: string): string {
+  if (nameFault("SaaS", serviceName) === undefined) return serviceName;
+  return textOf(document["_serviceName"]) ?? serviceName;
+}
+
 /** Reads a stored pricing: its text where it says the same, else a text that is written from the object. */
 export function readStored(
   document: SpaceDocument,
@@ -53,7 +63,7 @@ export function readStored(
     return { version: trueSpelling(key, difference.pricing.version), source: text, pricing: difference.pricing };
   }
   const version = trueSpelling(key, undefined);
-  const source = writePricingText(stored, { saasName: serviceName, version });
+  const source = writePricingText(stored, { saasName: saasNameOf(document, serviceName), version });
   const read = parsePricing(source, now);
   if (!read.ok) return { problem: read.problems[0]?.message ?? "It cannot be read" };
   const lost = firstDifference(stored, parsedAsWire(read.pricing));

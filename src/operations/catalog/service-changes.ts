@@ -3,6 +3,7 @@ import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { actorOf, denyMoveService } from "../../core/access/membership.ts";
 import { findRule } from "../../core/access/find-rule.ts";
 import { checkPermission } from "../../core/access/check-permission.ts";
+import { isDotSegment } from "../../core/pricing/names.ts";
 import { violates } from "../../db/postgres/connect.ts";
 import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
@@ -46,10 +47,13 @@ const unknownOrganization = (id: string, cause?: unknown) =>
  * a removal. It needs the permissions of disabling the service, and passes the same gate. Source: contract README,
  * decision 20; services-pricings §4.5, §9.
  * @throws Failure notFound; conflict when the target already has the name or an end user's contract, or a gate rule is
- * broken; invalid for an unknown organization; forbidden for callers who may not remove here or write there.
+ * broken; invalid for an unknown organization or a name that no path can carry; forbidden for callers who may not
+ * remove here or write there.
  */
 export async function updateService(ctx: Context, input: ServiceAddress & ServiceChanges): Promise<ServiceView> {
   const name = input.name?.trim() ?? "";
+  // No path could name the service again, not even to rename it back.
+  if (isDotSegment(name)) throw new Failure("invalid", "INVALID DATA: The name of a service must not be . or ..");
   const target = input.targetOrganizationId;
   await applyDueChangesOf(ctx, { organizationId: input.organizationId });
   try {

@@ -28,6 +28,7 @@ export const invalid: ErrorKind = {
       sentences: [
         "INVALID DATA: The path is not valid percent-encoding",
         "INVALID DATA: The path must not contain . or .. segments",
+        "INVALID DATA: The name of a service must not be . or ..",
       ],
     },
     {

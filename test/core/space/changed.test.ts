@@ -77,6 +77,16 @@ describe("accounts", () => {
 });
 
 describe("texts", () => {
+  it("text-written has the name at creation where a rename made one that no text may have", async () => {
+    const space = smallInstallation();
+    patched(space.services, 0, { name: "HR" });
+    const { planned, changed, left } = await changedOf({ ...space, contracts: [] });
+    expect({ changed, left }).toEqual({ changed: [], left: [] });
+    expect(rowsOf(planned, "services")).toMatchObject([
+      { name: "HR", versions: [{ pricing: { saasName: "Tasker" } }, {}] },
+    ]);
+  });
+
   const file = (path: string) => {
     const version = /-(\d\.\d\.\d)\.yaml$/.exec(path)?.[1];
     return version === "1.0.0" || version === "2.0.0" ? TASKER[version] : undefined;

@@ -58,6 +58,11 @@ describe("document-invalid", () => {
     ["organizations", { _id: objectId("x"), owner: "ada" }, "document-invalid organization : It has no name"],
     ["services", { _id: objectId("x"), organizationId }, "document-invalid service : It has no name"],
     [
+      "services",
+      { _id: objectId("x"), organizationId, name: ".." },
+      "document-invalid service ..: Its name is . or .., which no address can carry",
+    ],
+    [
       "contracts",
       { _id: objectId("x"), organizationId },
       "document-invalid contract : It has no userId or no username",
