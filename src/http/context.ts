@@ -1,4 +1,5 @@
 import type { Context as HonoContext } from "hono";
+import { unmappedAddress } from "../core/access/address-block.ts";
 import { forwardedAddress } from "../core/access/forwarded.ts";
 import type { Caller } from "../core/access/caller.ts";
 import { type Context, contextOf, type Resources } from "../operations/context.ts";
@@ -99,11 +100,8 @@ export function context(c: AppContext): Context {
 /** Client of a call that hashes a password or guesses: its address for limits, its signal to drop abandoned work. */
 export const clientOf = (c: AppContext) => ({ address: addressOf(c), signal: c.req.raw.signal });
 
-/**
- * Returns the client's IP address; empty if unknown. A socket for both IP versions reports IPv4 clients as
- * `::ffff:192.0.2.7`, which people do not recognize in the list of their sessions.
- */
-export const addressOf = (c: AppContext): string => reportedAddress(c).replace(/^::ffff:(?=\d+\.)/i, "");
+/** Returns the client's IP address; empty if unknown. */
+export const addressOf = (c: AppContext): string => unmappedAddress(reportedAddress(c));
 
 function reportedAddress(c: AppContext): string {
   const forwarded = forwardedAddress(c.req.header("x-forwarded-for"), c.get("server").settings.trustedProxies ?? 0);

@@ -1,3 +1,11 @@
+/** An IPv4 address that is mapped into IPv6, as sockets for both versions report it: `::ffff:192.0.2.7`. */
+const MAPPED = /^(?:0*:)*:?(?:0*:)*ffff:(\d+\.\d+\.\d+\.\d+)$/i;
+
+/** Returns a mapped IPv4 address as people write it: 192.0.2.7. Returns any other text unchanged. */
+export function unmappedAddress(address: string): string {
+  return MAPPED.exec(address)?.[1] ?? address;
+}
+
 /**
  * Returns the key under which addresses count as one client. IPv4 addresses, also when mapped into IPv6, stay separate.
  * IPv6 addresses count per /64 network, because one subscriber owns all of it. Returns any other text unchanged.
@@ -5,8 +13,8 @@
 export function addressBlock(address: string): string {
   const text = address.toLowerCase().replace(/^\[|\]$|%.*$/g, "");
   if (!text.includes(":")) return address;
-  const [, mapped] = /^(?:0*:)*:?(?:0*:)*ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(text) ?? [];
-  if (mapped !== undefined) return mapped;
+  const unmapped = unmappedAddress(text);
+  if (unmapped !== text) return unmapped;
   const [before = "", after] = text.split("::");
   const head = before === "" ? [] : before.split(":");
   const tail = after === undefined || after === "" ? [] : after.split(":");
